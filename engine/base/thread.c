@@ -81,6 +81,11 @@ int mr_thread_fail(int error, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(thread, sizeof thread, format, arguments);
     va_end(arguments);
+    /* The C library does without clone3 where it is unknown (ENOSYS), but old filters say that it is forbidden. */
+    if (error == EPERM)
+        return mr_fail(MR_ERROR_PERMISSION, "cannot start %s: the filter of system calls (seccomp) around this process "
+                       "forbids clone3, as that of Docker before 20.10.10 does: update the container's runtime, or "
+                       "give the container another filter (--security-opt seccomp=)", thread);
     return mr_fail(MR_ERROR_MEMORY, "cannot start %s: %s; the limit of threads (ulimit -u, a container's pids) or of "
                    "memory (ulimit -v) may be too low", thread, strerror(error));
 }

@@ -12,7 +12,7 @@
  * signal handlers. It has plain numbers, as below. */
 int mr_thread_create(pthread_t *thread, void *(*function)(void *context), void *context);
 /* Says that a thread such as "a thread for decode" (printf style) was refused, why, and which limits to look at.
- * Returns MR_ERROR_MEMORY. */
+ * Returns MR_ERROR_MEMORY, or MR_ERROR_PERMISSION if a filter of system calls forbids threads. */
 int mr_thread_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Gives the calling thread plain numbers until the end of the block: the decimal point of numbers in text is a point,

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -45,6 +47,22 @@ static int unavailable(const char *call) {
     return mr_fail(MR_ERROR_UNAVAILABLE, "shared memory: %s: %s", call, strerror(errno));
 }
 
+/* In older systems a signal interrupts the call, whatever its handler wants, and the next call begins anew: with a
+ * timer's signals that would never end. */
+static int allocate(int fd, size_t offset, size_t bytes) {
+    sigset_t all, before;
+    int failed;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    do
+        failed = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
+    while (failed && errno == EINTR); /* by a stop, which cannot be blocked */
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return failed;
+}
+
 int mr_slab_open_file(const char *name, size_t bytes, int *fd) {
     /* Beyond this limit the system would kill the process instead of failing. */
     struct rlimit limit;
@@ -73,7 +91,7 @@ static int map_and_seal(mr_slab *slab) {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
     if (fcntl(slab->fd, F_ADD_SEALS, seals))
         return unavailable("F_SEAL_FUTURE_WRITE");
-    return fallocate(slab->fd, 0, 0, (off_t)slab->layout.first) ? unavailable("fallocate") : MR_OK;
+    return allocate(slab->fd, 0, slab->layout.first) ? unavailable("fallocate") : MR_OK;
 }
 
 int mr_slab_create(mr_slab **slab, size_t slot_bytes, uint32_t slots) {
@@ -124,7 +142,7 @@ int mr_slab_take_slot(mr_slab *slab, void **data) {
     if (slot >= slab->slots)
         return mr_fail(MR_ERROR_MEMORY, "all %u slots of a slab are taken", slab->slots);
     size_t offset = slab->layout.first + slot * slab->layout.stride;
-    if (fallocate(slab->fd, 0, (off_t)offset, (off_t)slab->layout.stride))
+    if (allocate(slab->fd, offset, slab->layout.stride))
         return mr_fail(MR_ERROR_MEMORY, "no shared memory for %zu bytes: %s", slab->layout.stride, strerror(errno));
     *data = slab->base + offset;
     return MR_OK;

@@ -43,7 +43,7 @@ int mr_spec_read_bytes(mr_arena *arena, int descriptor, const char **text, size_
         return ENOMEM;
     *bytes = 0;
     for (ssize_t got = 1; got > 0 && *bytes < room; *bytes += (size_t)got) {
-        got = read(descriptor, buffer + *bytes, room - *bytes);
+        got = TEMP_FAILURE_RETRY(read(descriptor, buffer + *bytes, room - *bytes));
         if (got < 0)
             return errno;
     }

@@ -1,18 +1,24 @@
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "millrace/status.h"
 #include "tests/support/suite.h"
 #include "tests/support/temporary.h"
 
@@ -115,6 +121,45 @@ TEST(failed_writes_raise_no_signals) {
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+static void *nothing(void *context) {
+    return context;
+}
+
+/* Returns 0 if the filter is in force. */
+static int forbid_clone3(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+/* A container under a filter that is older than the C library, which then gets EPERM and no ENOSYS. */
+TEST(threads_that_a_filter_forbids) {
+    enum { NO_FILTER = 9 };
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        if (forbid_clone3())
+            _exit(NO_FILTER);
+        const int error = mr_thread_create(&thread, nothing, NULL);
+        if (!error) /* a C library without clone3, or a sanitizer's */
+            _exit(NO_FILTER);
+        const int failed = mr_thread_fail(error, "a thread for %s", "decode");
+        _exit(failed != MR_ERROR_PERMISSION || !strstr(mr_message(), "cannot start a thread for decode: the filter of "
+                                                                     "system calls (seccomp)"));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == NO_FILTER)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void put(const char *root, const char *folder, const char *file, const char *text) {

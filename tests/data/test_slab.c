@@ -1,5 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -80,6 +82,35 @@ TEST(pages_are_made_as_slots_are_taken) {
     mr_slab_renew(slab, data);
     assert_int_equal(mr_slab_slot_of(slab, data, &generation), 15);
     assert_int_equal(generation, 1);
+}
+
+static int stops; /* how often a stop of the process still interrupts it */
+
+int __real_fallocate(int fd, int mode, off_t offset, off_t bytes);
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes);
+
+/* Like older systems: a signal interrupts it, whatever its handler wants, and here one always comes. */
+int __wrap_fallocate(int fd, int mode, off_t offset, off_t bytes) {
+    sigset_t blocked;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    if (stops == 0)
+        return __real_fallocate(fd, mode, offset, bytes);
+    stops -= sigismember(&blocked, SIGALRM);
+    errno = EINTR;
+    return -1;
+}
+
+TEST(signals_of_the_program_do_not_keep_it_from_memory) {
+    ENDED_BY(mr_slab_unref) mr_slab *slab;
+    void *data;
+    sigset_t blocked;
+    stops = 1;
+    assert_int_equal(mr_slab_create(&slab, 5000, 2), MR_OK);
+    stops = 2;
+    assert_int_equal(mr_slab_take_slot(slab, &data), MR_OK);
+    memset(data, 7, 5000);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    assert_int_equal(sigismember(&blocked, SIGALRM), 0);
 }
 
 TEST(a_pool_of_shared_memory_renews_what_it_gives) {

@@ -272,6 +272,16 @@ def threads_of(pid):
     return sum(name != "mr-log" for name in names)
 
 
+def blocks(pid, what):
+    """Whether the process handles a signal: one that it blocks waits for the signal thread."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
+    return bool(int(mask, 16) & 1 << (what - 1))
+
+
 def sanitizer_of(pid):
     """The sanitizer that this process was built with; None: none."""
     loaded = pathlib.Path(f"/proc/{pid}/maps").read_text()

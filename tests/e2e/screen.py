@@ -1,4 +1,5 @@
 """A terminal for programs under test."""
+import codecs
 import fcntl
 import os
 import pty
@@ -16,12 +17,16 @@ class Screen:
 
     def __init__(self, case, arguments, lines=30, columns=100):
         self.case, self.text, self.quiet = case, "", False
-        self.pid, self.end = pty.fork()
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        # The program finds a terminal of that size, however early it looks.
+        self.end, far = pty.openpty()
+        self.size(lines, columns)
+        self.pid = os.fork()
         if self.pid == 0:
+            os.login_tty(far)
             os.environ.update(case.environment, TERM="xterm")
             os.execv(arguments[0], arguments)
-        self.size(lines, columns)
-        self.before = termios.tcgetattr(self.end)
+        os.close(far)
         case.addCleanup(self.close)
 
     def close(self):
@@ -37,7 +42,7 @@ class Screen:
         self.quiet = True
         if select.select([self.end], [], [], 0.1)[0]:
             try:
-                self.text += os.read(self.end, 65536).decode()
+                self.text += self.decoder.decode(os.read(self.end, 65536))
                 self.quiet = False
             except OSError:  # the program has closed it
                 return False

@@ -7,7 +7,6 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import unittest
@@ -17,13 +16,6 @@ from harness import MILLRACE, call
 
 # A live source that is retried soon.
 SOON = "reconnect: {first: 100ms, most: 400ms}"
-
-
-def port():
-    """A port that is free now; only the process that is given it binds it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def need(*programs):
@@ -70,9 +62,9 @@ def peak_mib(child):
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) >> 10
 
 
-def rtsp(case, *factories, at=0, options=()):
+def rtsp(case, *factories, at=None, options=()):
     """gst-rtsp-server: the server and its port. A factory is "/path=what GStreamer launches"."""
-    script = harness.ROOT / "tests/reference/rtsp_server.py"
+    script, at = harness.ROOT / "tests/reference/rtsp_server.py", at or harness.free_port()
     server = Server.__new__(Server)
     server.child = subprocess.Popen(["/usr/bin/python3", script, *factories, "--port", str(at), *options],
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -1,5 +1,11 @@
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "engine/pipeline/pipeline.h"
 #include "engine/planner/planner.h"
@@ -148,6 +154,86 @@ TEST_WITH(errors_name_the_override, set_input, NULL) {
         "--set stages.learn.batch.size (dir/p.yaml:9:40): error: stages.learn.batch.size: expected a whole number such "
         "as 8, found \"many\"\n");
     assert_true(spec->broken);
+}
+
+/* Signals without end for the calling thread, as from a program's timer whose handler was installed without SA_RESTART:
+ * system calls that wait fail with EINTR. */
+typedef struct interrupted {
+    pthread_t thread, target;
+    atomic_bool over;
+} interrupted;
+
+static atomic_long signals_taken;
+
+static void take_signal(int number) {
+    atomic_fetch_add(&signals_taken, 1);
+}
+
+static void *send_signals(void *context) {
+    interrupted *of = context;
+    while (!atomic_load(&of->over)) {
+        pthread_kill(of->target, SIGUSR2);
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    }
+    return NULL;
+}
+
+/* Returns once that number has come. */
+static void await_signals(long count) {
+    const long wanted = atomic_load(&signals_taken) + count;
+    while (atomic_load(&signals_taken) < wanted)
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+}
+
+static void begin_signals(interrupted *of) {
+    const struct sigaction wanted = {.sa_handler = take_signal};
+    of->target = pthread_self();
+    atomic_init(&of->over, false);
+    assert_int_equal(sigaction(SIGUSR2, &wanted, NULL), 0);
+    assert_int_equal(pthread_create(&of->thread, NULL, send_signals, of), 0);
+    await_signals(1);
+}
+
+static void end_signals(interrupted *of) {
+    atomic_store(&of->over, true);
+    pthread_join(of->thread, NULL);
+    signal(SIGUSR2, SIG_IGN); /* also the last one, which may not have been handled yet */
+}
+
+/* Writes a pipeline in two parts, with signals for the reader between them. */
+static void *write_slowly(void *context) {
+    const int fd = *(const int *)context;
+    const size_t half = strlen(text) / 2;
+    bool written = write(fd, text, half) == (ssize_t)half;
+    await_signals(100);
+    written &= write(fd, text + half, strlen(text) - half) == (ssize_t)(strlen(text) - half);
+    close(fd);
+    return written ? context : NULL;
+}
+
+TEST(signals_do_not_end_the_reading_of_standard_input) {
+    mr_spec_params params = {.types = fake_types, .default_source_type = "camera", .path = "-"};
+    mr_diagnostics diagnostics = {0};
+    interrupted signals;
+    pthread_t writer;
+    mr_spec *spec;
+    void *written;
+    int ends[2], before = dup(STDIN_FILENO);
+    assert_int_equal(set_input(NULL), 0);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    begin_signals(&signals);
+    assert_int_equal(pthread_create(&writer, NULL, write_slowly, &ends[1]), 0);
+    int status = mr_spec_parse(&spec, &params, &diagnostics);
+    assert_int_equal(pthread_join(writer, &written), 0);
+    end_signals(&signals);
+    dup2(before, STDIN_FILENO);
+    close(before);
+    close(ends[0]);
+    expect_printed(&diagnostics, "");
+    assert_int_equal(status, MR_OK);
+    assert_non_null(written);
+    mr_spec_destroy(&spec);
 }
 
 TEST(one_input_replaces_the_uri) {

@@ -277,6 +277,8 @@ def make_files(model, given, environment, work, packages):
     """Makes the network's files in the folder `work`."""
     own = own_files(model)
     if given:
+        # Before it is copied: another file may be larger than the disk.
+        check(model, own[0], given, given)
         shutil.copyfile(given, work / own[0]["name"])
     elif "address" in model:
         fetch_address(model, own[0], work / own[0]["name"])

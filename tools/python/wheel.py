@@ -1,6 +1,8 @@
 """Packs the wheel for tools/wheel.
 
-    wheel.py pack ROOT TREE FOLDER      packs TREE, with the metadata, into a wheel in FOLDER
+    wheel.py pack ROOT TREE FOLDER [MARK]
+                                        packs TREE, with the metadata, into a wheel in FOLDER. MARK, such as +cuda,
+                                        follows the version
     wheel.py repair ARGUMENT...         runs auditwheel, and lets it leave out fewer libraries
     wheel.py repack WHEEL FOLDER [LEVEL]
                                         packs a wheel again, with files in order and one date; prints the path. LEVEL
@@ -28,7 +30,7 @@ Classifier: Typing :: Typed
 Provides-Extra: numpy
 Requires-Dist: numpy ; extra == "numpy"
 Provides-Extra: onnx
-Requires-Dist: onnxruntime ; extra == "onnx"
+Requires-Dist: {onnxruntime} ; extra == "onnx"
 Description-Content-Type: text/markdown
 
 {description}"""
@@ -68,14 +70,18 @@ def write(path, files, compression=zipfile.ZIP_DEFLATED, level=None):
     return path
 
 
-def pack(root, tree, folder):
+def pack(root, tree, folder, mark=""):
     import platform
     header = (root / "engine/include/millrace/version.h").read_text()
-    version = re.search(r'MILLRACE_VERSION "(.*)"', header).group(1)
+    version = re.search(r'MILLRACE_VERSION "(.*)"', header).group(1) + mark
     info = f"millrace-{version}.dist-info"
-    described = (root / "tools/python/README.md").read_text()
-    files = {f"{info}/METADATA": (METADATA.format(version=version, description=described).encode(), False),
-             f"{info}/WHEEL": (WHEEL.format(machine=platform.machine()).encode(), False),
+    machine = platform.machine()
+    # PyPI has ONNX Runtime for GPUs for this processor alone. The two packages have the same files.
+    gpu = mark == "+cuda" and machine == "x86_64"
+    metadata = METADATA.format(version=version, description=(root / "tools/python/README.md").read_text(),
+                               onnxruntime="onnxruntime-gpu[cuda,cudnn]" if gpu else "onnxruntime")
+    files = {f"{info}/METADATA": (metadata.encode(), False),
+             f"{info}/WHEEL": (WHEEL.format(machine=machine).encode(), False),
              f"{info}/entry_points.txt": (SCRIPTS.encode(), False),
              f"{info}/LICENSE": ((root / "LICENSE").read_bytes(), False)}
     for path in sorted(tree.rglob("*")):
@@ -83,8 +89,7 @@ def pack(root, tree, folder):
             data = path.read_bytes()
             files[str(path.relative_to(tree))] = (data, data[:4] == b"\x7fELF")
     folder.mkdir(parents=True, exist_ok=True)
-    return write(folder / f"millrace-{version}-cp39-abi3-linux_{platform.machine()}.whl", files,
-                 zipfile.ZIP_STORED)
+    return write(folder / f"millrace-{version}-cp39-abi3-linux_{machine}.whl", files, zipfile.ZIP_STORED)
 
 
 def owners(paths):
@@ -162,4 +167,4 @@ if __name__ == "__main__":
     if verb == "repair":
         repair(given)
     folders = map(pathlib.Path, given[:3 if verb == "pack" else 2])
-    print(pack(*folders) if verb == "pack" else repack(*folders, *map(int, given[2:])))
+    print(pack(*folders, *given[3:]) if verb == "pack" else repack(*folders, *map(int, given[2:])))

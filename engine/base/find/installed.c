@@ -42,7 +42,10 @@ bool mr_installed_data(char path[PATH_MAX]) {
     /* A wheel's libraries are in a folder beside its package. */
     if (mr_own_folder(folder) && take(folder, "/../millrace/share/millrace", path))
         return true;
-    return find("/" MILLRACE_BIN_TO_DATA "/millrace", "/" MILLRACE_LIB_TO_DATA "/millrace", MILLRACE_DATA, path);
+    if (find("/" MILLRACE_BIN_TO_DATA "/millrace", "/" MILLRACE_LIB_TO_DATA "/millrace", MILLRACE_DATA, path))
+        return true;
+    /* Debian's libraries are a folder deeper than those of the build whose objects `tools/package --built` links. */
+    return mr_own_folder(folder) && strstr(folder, "/lib/") && take(folder, "/../../share/millrace", path);
 }
 
 bool mr_installed_libraries(char path[PATH_MAX]) {

@@ -176,9 +176,13 @@ class Metrics(Http):
         self.wait_until(lambda: "connection refused" in str(asked("targets")))
         child = self.start(SHORT, http=own, wait=False)
         ledger = json.loads(child.communicate(timeout=TIMEOUT)[0])["ledger"]
-        found = asked("query?query=" + urllib.parse.quote("sum by (fate) (max_over_time(millrace_frames_total[5m]))"))
-        self.assertEqual({one["metric"]["fate"]: int(one["value"][1]) for one in found["result"]},
-                         {"delivered": ledger["delivered"]})
+        query = "query?query=" + urllib.parse.quote("sum by (fate) (max_over_time(millrace_frames_total[5m]))")
+
+        def found():
+            return {one["metric"]["fate"]: int(one["value"][1]) for one in asked(query)["result"]}
+
+        # Prometheus may store the last scrape after the run has ended.
+        self.wait_until(lambda: found() == {"delivered": ledger["delivered"]}, lambda: str(found()))
 
     def test_removed_sources_take_their_series_along(self):
         child = self.start(OPEN)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import threading
@@ -311,6 +312,28 @@ class Refusals(StandIns):
                                  f"{folder}/three.sbatch"])
         self.assertEqual(second, ["scontrol", "--clusters=two", "show", "job", "4711"])
         self.assertFalse((self.folder / "x").exists())
+
+    def interrupted(self, program, answer, *words):
+        """A call that is asked to end while the site's program works; that one then ends well."""
+        began, go = self.folder / f"{program}-began", self.folder / f"{program}-go"
+        self.stand_in(program, f"touch {began}; until [ -e {go} ]; do sleep 0.02; done; {answer}")
+        child = self.spawn([MILLRACE, *words], env={**os.environ, **self.site()}, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+        self.wait_until(began.exists, running=child)
+        child.send_signal(signal.SIGTERM)
+        go.touch()
+        self.ended(child, code=-signal.SIGTERM)
+        [folder] = self.kept()
+        self.assertEqual([path.name for path in folder.iterdir() if path.suffix in (".part", ".lock")], [])
+        return json.loads((folder / "record.json").read_text())
+
+    def test_a_signal_while_the_site_is_asked(self):
+        """The record has what the site did."""
+        self.stand_in("scontrol", "echo 'JobId=4711 JobState=PENDING Reason=Priority ExitCode=0:0 NodeList='")
+        record = self.interrupted("sbatch", "echo 4711", "submit", self.path, "--target", "slurm")
+        self.assertEqual((record["site_id"], record["cancelled"]), ("4711", False))
+        record = self.interrupted("scancel", "exit 1", "cancel", "4711")
+        self.assertEqual((record["site_id"], record["cancelled"]), ("4711", False))
 
     def test_sites_that_refuse_or_babble(self):
         for script, code, why in (

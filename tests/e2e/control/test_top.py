@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import termios
+import time
 
 import harness
 from harness import MILLRACE, pipeline
@@ -75,6 +76,16 @@ class Top(harness.Controlled):
             os.kill(screen.pid, number)
             self.assertEqual(screen.ended(), 0)
             self.assertTrue(screen.text.endswith("\x1b[?25h\x1b[?1049l"), repr(screen.text[-40:]))
+
+    def test_a_signal_spoils_no_write(self):
+        """Each of these signals redraws the page; nobody reads it, so some come while a write waits."""
+        screen = Screen(self, [MILLRACE, "top"])
+        screen.until(lambda page: "no run of yours" in page, "no page")
+        for _ in range(3000):
+            os.kill(screen.pid, signal.SIGWINCH)
+            time.sleep(0.0005)
+        screen.press(b"q")
+        self.assertEqual(screen.ended(), 0)
 
     def test_usage(self):
         self.assertIn("not both", self.millrace("top", "--pid", "1", "--control", "x", code=64).stderr)

@@ -5,7 +5,7 @@ import struct
 import subprocess
 
 import streams
-from harness import MILLRACE, call, pipeline
+from harness import MILLRACE, call, free_port, pipeline
 from streams import SOON, Live
 
 STAGES = """}
@@ -49,7 +49,7 @@ class Away(Live):
 
     def test_killed_stopped_and_back(self):
         """A camera that is missing at first, then there, stopped, killed, and back with pictures of the same size."""
-        at = streams.port()
+        at = free_port()
         child = self.begin({"cam": f"uri: 'rtsp://127.0.0.1:{at}/a', on_away: picture, size: 640x360, "
                                    f"stall: 1s, {SOON}"},
                            results=STAGES)

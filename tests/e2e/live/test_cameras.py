@@ -12,7 +12,7 @@ import time
 
 import harness
 import streams
-from harness import TIMEOUT, call
+from harness import TIMEOUT, call, free_port
 from streams import SOON, Live
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "reference"))
@@ -34,7 +34,7 @@ ENCODERS = {"key": H264.format(0, "tune=zerolatency"), "b": H264.format(2, "") +
 # in the RTP header (bytes 2 and 3) decides which.
 LOSSY = f"""cd "$0"
 ip link set lo up
-timeout 120 /usr/bin/python3 {harness.ROOT}/tests/reference/rtsp_server.py --port 8554 --not-shared \\
+timeout 600 /usr/bin/python3 {harness.ROOT}/tests/reference/rtsp_server.py --port 8554 --not-shared \\
     {" ".join(shlex.quote(f"/{name}=( {MOVING} ! {encoder} name=pay0 pt=96 seqnum-offset=1 )")
               for name, encoder in ENCODERS.items())} > port 2>/dev/null & server=$!
 until [ -s port ] || ! kill -0 $server; do sleep 0.1; done
@@ -57,7 +57,7 @@ class Cameras(Live):
         """Next to a camera without faults, and one that is missing."""
         server, at = streams.rtsp(self, f"/a={streams.pattern()}", f"/b={streams.pattern()}")
         _, always = streams.rtsp(self, f"/a={streams.pattern()}")
-        dead = streams.port()
+        dead = free_port()
         child = self.begin({"tcp": f"uri: 'rtsp://127.0.0.1:{at}/a', transport: tcp, stall: 1s, {SOON}",
                             "udp": f"uri: 'rtsp://127.0.0.1:{at}/b', transport: udp, stall: 1s, {SOON}",
                             "good": f"uri: 'rtsp://127.0.0.1:{always}/a', {SOON}",
@@ -280,7 +280,7 @@ class Cameras(Live):
         before = self.held(child)
         for _ in range(3):
             self.assertTrue(self.ctl("add", "cam", f"uri=rtsp://u:geheim@127.0.0.1:{at}/a"))
-            self.assertTrue(self.ctl("add", "dead", f"uri=rtsp://127.0.0.1:{streams.port()}/a"))
+            self.assertTrue(self.ctl("add", "dead", f"uri=rtsp://127.0.0.1:{free_port()}/a"))
             rows = len(self.rows())
             self.wait_until(lambda: len(self.rows("cam")) > rows + 5, child)
             self.await_state(child, "dead", "away")
@@ -318,7 +318,7 @@ class Cameras(Live):
             self.skipTest("no network namespaces or no gst-rtsp-server here")
         sources = {}
         for name in ENCODERS:
-            sources[name] = (f"uri: 'rtsp://127.0.0.1:8554/{name}', transport: udp, stall: 2s, open_timeout: 60s, "
+            sources[name] = (f"uri: 'rtsp://127.0.0.1:8554/{name}', transport: udp, stall: 10s, open_timeout: 60s, "
                              "on_away: end")
             sources[f"{name}-whole"] = f"uri: {name}.mkv"
         child = self.begin(sources, results="}\n  pictures: {type: images, input: decode, path: pictures",

@@ -11,7 +11,7 @@ import time
 
 import rtmp_server
 import streams
-from harness import TIMEOUT
+from harness import TIMEOUT, free_port
 from rtmp_server import VIDEO, basic, begin, command, message
 from streams import SOON, Live
 
@@ -36,7 +36,7 @@ class Rtmp(Live):
 
     def test_ffmpeg(self):
         """Pictures and times from ffmpeg's server, which then ends the stream; without a stream name it does so too."""
-        at = streams.port()
+        at = free_port()
         for path in ("app/instance/name?key=1", "app"):
             with self.subTest(path=path):
                 server = streams.Server(self, "ffmpeg", "-v", "error", "-re", "-f", "lavfi", "-i",

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import streams
-from harness import MILLRACE, TIMEOUT, call, pipeline
+from harness import MILLRACE, TIMEOUT, call, free_port, pipeline
 from streams import SOON, Live
 
 AT_ONCE = 4
@@ -82,7 +82,7 @@ def jpeg(size):
 class Streams(Live):
     def test_killed_stopped_and_back_with_another_size(self):
         """Next to a source that is never there, and one that always is."""
-        at, dead, always = streams.port(), streams.port(), streams.port()
+        at, dead, always = free_port(), free_port(), free_port()
         streams.mjpeg(self, always, rate=25)
         server = streams.mjpeg(self, at)
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', stall: 1s, {SOON}",
@@ -137,7 +137,7 @@ class Streams(Live):
 
     def test_transport_streams(self):
         """SRT with a passphrase, and UDP joined in the middle: both begin with a key frame."""
-        srt, udp = streams.port(), streams.port()
+        srt, udp = free_port(), free_port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts",
                        f"srt://127.0.0.1:{srt}?mode=listener&passphrase=Geheim-1234")
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{udp}?pkt_size=1316")
@@ -156,7 +156,7 @@ class Streams(Live):
 
     def test_deadline(self):
         """The deadline counts from a picture's arrival, not from the start of the wait."""
-        at = streams.port()
+        at = free_port()
         streams.mjpeg(self, at, rate=2)
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{at}/', deadline: 200ms, {SOON}"})
         self.wait_until(lambda: len(self.rows()) > 3, child)
@@ -189,7 +189,7 @@ class Streams(Live):
 
     def test_first_packet(self):
         """start: first accepts packets before a key frame; no picture from those may be given."""
-        at = streams.port()
+        at = free_port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316", key=50)
         lost = []
         while not lost:  # the first packet may be a key frame by chance
@@ -203,7 +203,7 @@ class Streams(Live):
         streams.need("nginx")
         if not pathlib.Path("/usr/lib/nginx/modules/ngx_rtmp_module.so").exists():
             self.skipTest("no nginx with RTMP (libnginx-mod-rtmp)")
-        rtmp, http = streams.port(), streams.port()
+        rtmp, http = free_port(), free_port()
         (self.folder / "nginx.conf").write_text(f"""
 load_module /usr/lib/nginx/modules/ngx_rtmp_module.so;
 user {pwd.getpwuid(os.getuid()).pw_name}; daemon off; master_process off;
@@ -228,7 +228,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/a; proxy_temp_path {
     def test_a_server_that_was_killed_with_the_run(self):
         """kill -9 for the run, then another run: it has separate epochs only under a supervisor, and every row is
         whole."""
-        at = streams.port()
+        at = free_port()
         streams.ffmpeg(self, "320x240", 25, "-f", "mpegts", f"udp://127.0.0.1:{at}?pkt_size=1316")
         for _ in range(2):
             (self.folder / "out.jsonl").unlink(missing_ok=True)
@@ -304,7 +304,7 @@ class Web(Live):
             self.assertEqual(sources[name]["connection"]["tries"], 1)
 
     def test_giving_up(self):
-        dead = streams.port()
+        dead = free_port()
         child = self.begin({"cam": f"uri: 'http://127.0.0.1:{dead}/', "
                                    "reconnect: {first: 50ms, most: 100ms, give_up: 500ms}"})
         out = self.ended(child, code=74)[0]

@@ -499,7 +499,7 @@ class Words(Case):
         """A unit's fields as systemd reads them."""
         told = call(["systemd-analyze", "verify", "--recursive-errors=no", self.folder / "systemd" / name],
                     environment={"SYSTEMD_LOG_LEVEL": "debug", "LANG": "C.UTF-8"}).stdout
-        return [line.strip()[len(field):] for line in told.splitlines() if line.strip().startswith(field)]
+        return [line.lstrip()[len(field):] for line in told.splitlines() if line.lstrip().startswith(field)]
 
     def targets(self):
         return [target for target in TARGETS if target != "systemd" or shutil.which("systemd-analyze")]
@@ -564,6 +564,29 @@ class Words(Case):
             said = call(["systemd-analyze", "verify", "--recursive-errors=no",
                          self.folder / "systemd/words-last.service"]).stderr
             self.assertIn(f"Command {right} is not executable", said)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_the_folder_that_relative_paths_begin_in(self):
+        """Whatever its name ends with, systemd reads it and the line after it."""
+        variable = {"MILLRACE_KERNELS": "c"}
+        for name in ("a b", "blank ", " blanks  ", "back\\", "\\\\", "back\\ ", "100%n%%", '"q"', "日本"):
+            here = self.folder / name
+            here.mkdir()
+            done = call([MILLRACE, "deploy", self.path, "--target", "systemd", "--output", self.folder / "systemd"],
+                        cwd=here, environment=variable)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.unit("words-first.service", "WorkingDirectory: "), [str(here)])
+            self.assertEqual(self.unit("words-first.service", "EnvironmentFile: "),
+                             [str(self.folder / "systemd/words.env")])
+        for name in ("a\nb", "a\x01", b"\xff"):
+            here = os.path.join(os.fsencode(self.folder), os.fsencode(name))
+            os.mkdir(here)
+            done = call([MILLRACE, "deploy", self.path, "--target", "systemd", "--output", self.folder / "none"],
+                        cwd=here)
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn("the path of this folder, ", done.stderr)
+            self.assertIn("holds a control character", done.stderr)
+            self.assertEqual(list(self.folder.glob("none/*")), [])
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
     def test_descriptions(self):

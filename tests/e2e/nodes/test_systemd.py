@@ -151,15 +151,35 @@ class Systemd(Case):
         self.systemctl("start", "millrace@lobby")
         self.wait_until(lambda: self.frames("millrace@lobby") > 20, self.journal)
         self.assertNotEqual(os.stat(f"/proc/{self.init}/root/run/millrace/lobby").st_uid, 0)
+        self.apart()
         with socket.socket(socket.AF_UNIX) as page:
             page.connect(str(self.root / "run/millrace/lobby/http"))
             page.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertIn(b"200 OK", page.recv(4096))
         self.assertIn("2 runs can be reached", self.inside("/usr/bin/millrace", "ctl", "status").stderr)
         for name in ("porch", "millrace@lobby"):
+            # A start may make TensorRT's engines, and the run itself says after 20 s which call does not return.
+            self.assertEqual([self.show(name, f"Timeout{what}USec") for what in ("Start", "Stop")], ["15min", "25s"])
             self.systemctl("stop", name)
             self.assertEqual((self.show(name, "ActiveState"), self.show(name, "ExecMainStatus")), ("inactive", "0"))
         self.assertGreater((self.root / "var/lib/private/millrace/lobby/rows.jsonl").stat().st_size, 0)
+
+    def apart(self):
+        """Services of the package have one user, and do not see each other's files; one can have another user."""
+        (self.root / "etc/systemd/system/millrace@yard.service.d").mkdir()
+        for name, drop in (("garden", ""), ("yard", "[Service]\nUser=millrace-yard\n")):
+            shutil.copy(self.root / "etc/millrace/lobby.yaml", self.root / f"etc/millrace/{name}.yaml")
+            if drop:
+                (self.root / f"etc/systemd/system/millrace@{name}.service.d/user.conf").write_text(drop)
+            self.systemctl("daemon-reload")
+            self.systemctl("start", f"millrace@{name}")
+            self.wait_until(lambda: self.frames(f"millrace@{name}") > 20, self.journal)
+        user = {name: os.stat(f"{self.root}/run/millrace/{name}").st_uid for name in ("lobby", "garden", "yard")}
+        self.assertEqual((user["lobby"] == user["garden"], user["lobby"] == user["yard"]), (True, False))
+        for name in user:
+            seen = self.inside("ls", f"/proc/{self.pid(f'millrace@{name}')}/root/var/lib/private/millrace")
+            self.assertEqual(seen.stdout.split(), [name], seen.stderr)
+        self.systemctl("stop", "millrace@garden", "millrace@yard")
 
     def install_lobby(self):
         unit = (ROOT / "tools/debian/millrace@.service").read_text()

@@ -214,9 +214,9 @@ class Zmq(Case):
         self.assertEqual(delivered + lost, 20)
         self.assertIn(f"{lost} messages are dropped", told)
         # The other sent messages are in buffers, the system's and the program's.
-        socket.setsockopt(zmq.RCVTIMEO, 1000)
         for _ in range(delivered - 3):
             self.assertEqual(len(socket.recv_multipart()), 2)
+        socket.setsockopt(zmq.RCVTIMEO, 1000)
         with self.assertRaises(zmq.Again):
             socket.recv_multipart()
 
@@ -268,8 +268,10 @@ class Zmq(Case):
         self.assertEqual(summary["ledger"]["delivered"] + self.dropped(summary)["out", "stopped"], 20)
 
     def test_a_run_that_lingers_is_stopped_at_once(self):
-        running, _ = self.start_lingering("--grace", f"{TIMEOUT:.0f}s")
+        audit = self.folder / "audit.jsonl"
+        running, _ = self.start_lingering("--grace", f"{TIMEOUT:.0f}s", "--audit", audit)
         running.terminate()
+        self.wait_until(lambda: any(one["event"] == "signal" for one in rows_in(audit)), running)
         time.sleep(0.6)  # signals that come together count as one
         running.send_signal(signal.SIGINT)
         self.assertIn(running.wait(TIMEOUT), (128 + signal.SIGTERM, 128 + signal.SIGINT))

@@ -287,6 +287,12 @@ class Packages(Packaged):
             self.inside("cd /tmp && millrace run /usr/share/millrace/pipelines/database.yaml --input cockatoo.mp4",
                         user="nobody:nogroup")
             self.assertTrue((debian() / "tmp/results.db").exists())
+            self.inside("mkdir /tmp/state && cd / && STATE_DIRECTORY=/tmp/state millrace run "
+                        "/usr/share/millrace/pipelines/database.yaml --input /tmp/cockatoo.mp4", user="nobody:nogroup")
+            self.assertTrue((debian() / "tmp/state/results.db").exists())
+        with self.subTest("the program that makes models is found"):
+            made = self.inside("millrace models get lite0 --to /usr/share/millrace/models", user="nobody:nogroup")
+            self.assertIn("lite0: ", made.stdout)
         with self.subTest("a GPU is missed by name"):
             on_gpu = f"millrace run {CLASSIFY} --input /tmp/cockatoo.mp4 --set stages.preprocess.device=cuda:0"
             self.assertIn("machine has no NVIDIA driver" if has_cuda() else "this build of millrace has no CUDA",

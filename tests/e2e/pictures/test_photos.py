@@ -1,12 +1,12 @@
 """Photographs as people have them: turned by tags, with many endings, beside videos and other files, in HEIC; and as
 `images` writes them. References: Pillow, and heif-enc's source."""
+import contextlib
 import io
 import json
 import os
 import shutil
 import struct
 import subprocess
-import time
 import zlib
 
 import cv2
@@ -319,15 +319,20 @@ class Written(Photos):
         out = self.folder / "out"
         text = exported(uri="lavfi:testsrc=size=64x48:rate=20\", realtime: \"true", path=out, name="{seq}.jpg")
         run = start([MILLRACE, "run", self.write(text)], stderr=subprocess.PIPE, text=True)
-        while not (out / "000000.jpg").exists():
-            time.sleep(0.01)
-        (out / "000040.jpg").write_text("mine")
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        self.wait_until((out / "000000.jpg").exists, running=run)
+        number, mine = 0, None
+        while not mine:  # the run may be that far already
+            number += 40
+            with contextlib.suppress(FileExistsError), open(out / f"{number:06}.jpg", "x") as mine:
+                mine.write("mine")
         self.assertEqual(run.wait(timeout=harness.TIMEOUT), 74)
-        self.assertIn("000040.jpg: File exists", run.stderr.read())
+        self.assertIn(f"{number:06}.jpg: File exists", run.stderr.read())
         run.stderr.close()
-        self.assertEqual((out / "000040.jpg").read_text(), "mine")
+        self.assertEqual((out / f"{number:06}.jpg").read_text(), "mine")
         self.assertEqual([path.name for path in out.glob("*.part")], [])
-        for path in sorted(out.iterdir())[:40]:
+        for path in sorted(out.iterdir())[:number]:
             with Image.open(path) as seen:
                 seen.load()
 

@@ -228,11 +228,19 @@ class Frames(Module):
                                 (np.zeros((20, 20, 3), np.uint8),
                                  "takes picture RGB24 64x48, but picture RGB24 20x20 was pushed"),
                                 (_Strides(), "a stride for each dimension"),
+                                (np.zeros((48, 64, 3), ">u2"), "type >u2, with bytes in the order of other machines"),
                                 (object(), "an array of type .O: use uint8")):
                 with self.assertRaisesRegex((ValueError, TypeError, millrace.Error), says):
                     p.push("camera", wrong)
             with self.assertRaisesRegex(millrace.Error, 'no stage or source "kamera"; it has camera, answers'):
                 p.push("kamera", np.zeros((48, 64, 3), np.uint8))
+
+        with millrace.Pipeline(text=PUSHED.replace("FORMAT", "f32 3x4")) as p:
+            p.start()
+            for wrong, says in ((np.zeros((0, 4), np.float32), "float32 0x4, but the pipeline takes no empty ones"),
+                                (np.zeros((3, 4), ">f4"), "type >f4, with bytes in the order of other machines")):
+                with self.assertRaisesRegex((ValueError, TypeError), says):
+                    p.push("camera", wrong)
 
     def test_a_shared_array_is_kept_until_it_was_read(self):
         class Array(np.ndarray):

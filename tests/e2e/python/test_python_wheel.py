@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -14,10 +15,11 @@ import tempfile
 import unittest
 import zipfile
 
-from harness import MILLRACE, ROOT, SAMPLES, Case, call
+from harness import MILLRACE, ROOT, SAMPLES, VERSION, Case, call
 
 BUILD = pathlib.Path(MILLRACE).parent
 RELEASE = os.environ.get("MILLRACE_RELEASE")
+CUDA = bool(RELEASE and list(pathlib.Path(RELEASE).glob("millrace-*+cuda-*.whl")))
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|resolv|util|z|gcc_s|stdc\+\+)\.so\.\d|ld-linux")
 PROGRAM = """
 import millrace
@@ -71,6 +73,47 @@ if "cv2" in sys.modules:
 """
 
 
+class ForGpus(Case):
+    """The wheel for GPUs has a version that pip and people can tell from the other's, ONNX Runtime for GPUs as the
+    package that it asks for, and kernels for more GPUs than the machine's that makes it."""
+
+    def test_versions(self):
+        packer, tree, made = ROOT / "tools/python/wheel.py", self.folder / "tree", self.folder / "made"
+        (tree / "millrace").mkdir(parents=True)
+        (tree / "millrace/__init__.py").touch()
+        gpu = platform.machine() == "x86_64"
+        for mark, runtime in (([], "onnxruntime"),
+                              (["+cuda"], "onnxruntime-gpu[cuda,cudnn]" if gpu else "onnxruntime")):
+            done = call([sys.executable, packer, "pack", ROOT, tree, made, *mark])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            wheel, version = pathlib.Path(done.stdout.strip()), "".join([VERSION, *mark])
+            self.assertTrue(wheel.name.startswith(f"millrace-{version}-cp39-"), wheel.name)
+            with zipfile.ZipFile(wheel) as files:
+                told = files.read(f"millrace-{version}.dist-info/METADATA").decode()
+            self.assertIn(f"\nVersion: {version}\n", told)
+            self.assertIn(f'\nRequires-Dist: {runtime} ; extra == "onnx"\n', told)
+        pip = [sys.executable, "-m", "pip", "download", "-q", "--no-index", "--find-links", made, "--no-deps"]
+        for asked in ("millrace", f"millrace=={VERSION}", f"millrace=={VERSION}+cuda"):
+            done = call([*pip, "-d", self.folder / asked, asked])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual([one.name for one in (self.folder / asked).iterdir()], [wheel.name])
+
+    @unittest.skipUnless(importlib.util.find_spec("auditwheel"), "no auditwheel (tools/test installs it)")
+    def test_how_it_is_built(self):
+        """cmake compiles for the GPUs that CMakeLists.txt lists, whatever an earlier build has kept."""
+        (self.folder / "bin").mkdir()
+        cmake = self.write('#!/bin/sh\nprintf "%s\\n" "$@" >"$TOLD"\nexit 1\n', "bin/cmake")
+        cmake.chmod(0o755)
+        for words, cuda in (([], "OFF"), (["--cuda"], "ON")):
+            done = call([ROOT / "tools/wheel", *words, "--output", self.folder], environment={
+                "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "TOLD": str(self.folder / "told")})
+            self.assertEqual(done.returncode, 69, done.stderr)
+            told = (self.folder / "told").read_text().splitlines()
+            self.assertIn(f"-DMILLRACE_CUDA={cuda}", told)
+            kept = [word for word in told if "MILLRACE_CUDA_ARCHITECTURES" in word]
+            self.assertEqual(kept[-1], "-UMILLRACE_CUDA_ARCHITECTURES")
+
+
 class Wheel(Case):
     made = None
 
@@ -103,7 +146,8 @@ class Wheel(Case):
 
     def test_the_wheel(self):
         wheel = self.wheel()
-        self.assertRegex(wheel.name, r"^millrace-[\d.]+-cp39-abi3-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
+        self.assertRegex(wheel.name, rf"^millrace-{VERSION}{'[+]cuda' if CUDA else ''}-cp39-abi3-manylinux_2_\d+_"
+                                     r"(x86_64|aarch64)\.whl$")
         self.assertLess(wheel.stat().st_size, 100 << 20)
         unpacked = self.folder / "unpacked"
         with zipfile.ZipFile(wheel) as files:
@@ -147,13 +191,12 @@ class Wheel(Case):
 
     def two_versions(self, unpacked):
         """A module that finds the library of another version is refused with both numbers."""
-        version = re.search(r"-([\d.]+)\.dist-info", str(next(unpacked.glob("*.dist-info")))).group(1)
-        other = version[:-1] + ("8" if version.endswith("9") else "9")
+        other = VERSION[:-1] + ("8" if VERSION.endswith("9") else "9")
         (library,) = (one for one in unpacked.glob("millrace.libs/libmillrace-*") if "command" not in one.name)
-        library.write_bytes(library.read_bytes().replace(f"\0{version}\0".encode(), f"\0{other}\0".encode()))
+        library.write_bytes(library.read_bytes().replace(f"\0{VERSION}\0".encode(), f"\0{other}\0".encode()))
         done = call([sys.executable, "-c", "import millrace"], environment={"PYTHONPATH": str(unpacked)})
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"ImportError: the module is of millrace {version}, and the library that it found is of {other}",
+        self.assertIn(f"ImportError: the module is of millrace {VERSION}, and the library that it found is of {other}",
                       done.stderr)
 
     def heic(self):
@@ -187,6 +230,8 @@ class Wheel(Case):
                 if not worked:
                     self.elsewhere(wheel, folder / "bin/python")
                     self.models(folder / "bin/millrace")
+                    cuda = json.loads(call([folder / "bin/millrace", "devices", "--json"]).stdout)["cuda"]
+                    self.assertTrue(cuda["build_cuda"] or not CUDA)
                     self.frozen(folder / "bin/python")
                 shutil.rmtree(folder)
                 worked.append(python)

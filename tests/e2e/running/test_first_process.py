@@ -55,9 +55,11 @@ class FirstProcess(Case):
     def test_orphans_are_collected(self):
         child, first = self.start()
         before = self.children(first)
-        left = "(sleep 0.3 & sleep 0.3 &) >/dev/null 2>&1"
+        left = "(sleep 1h & sleep 1h &) >/dev/null 2>&1"
         self.checked(["nsenter", "-t", first, "-p", "--", "sh", "-c", left])
         self.wait_until(lambda: len(self.children(first)) == len(before) + 2, "orphans belong to process 1")
+        for orphan in set(self.children(first)) - set(before):
+            os.kill(orphan, signal.SIGKILL)
         self.wait_until(lambda: self.children(first) == before, "orphans are collected")
         os.kill(first, signal.SIGTERM)
         self.ended(child)

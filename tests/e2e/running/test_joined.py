@@ -279,7 +279,7 @@ class Joined(harness.Case):
 
         sender = threading.Thread(target=send)
         sender.start()
-        run = self.frames(f"udp://127.0.0.1:{at}", ", on_away: end, stall: 1s")
+        run = self.frames(f"udp://127.0.0.1:{at}", ", on_away: end, stall: 5s")
         sender.join()
         self.assertGreater(len(run.hashes), len(expected) - 4)
         self.assertEqual(run.hashes[:-1], expected[:len(run.hashes) - 1])

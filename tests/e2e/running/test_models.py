@@ -514,6 +514,14 @@ class ByFile(Case):
         self.assertEqual(done.stdout, "")
         self.assertEqual([path.name for path in (self.folder / "to").iterdir()], [".lock"])
 
+    def test_another_file_that_is_large(self):
+        """It is not copied, so that the disk's size does not matter."""
+        large = self.folder / "large.onnx"
+        with open(large, "wb") as file:
+            file.truncate(4 * Mounted.SIZE)
+        self.checked([MILLRACE, "models", "get", "yolox-nano", "--file", large, "--to", Mounted(self).folder],
+                     code=65, says=f"{large} is not yolox-nano: its SHA-256 is")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -185,7 +185,7 @@ class Record(Case):
     def test_a_person_triggers(self):
         """A trigger names the stage's or the source's id; other ids do nothing."""
         control = self.folder / "own" / "control"
-        text = self.text(clip(1), ", before: 1s, after: 500ms, name: '{source}-{number}.mp4'",
+        text = self.text(clip(1), ", before: 10s, after: 500ms, name: '{source}-{number}.mp4'",
                          ", realtime: true, loop: true")
         path = self.write(text.replace("[cam, motion]", "cam"))
         run = start([MILLRACE, "run", path, "--control", control], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -351,6 +351,7 @@ class Resume(Case):
         pipeline = self.write(several(PACED))
         first = self.spawn(self.command(pipeline), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.wait_until(self.checkpoint.exists)
+        first.send_signal(signal.SIGSTOP)  # it cannot end before the second one begins
         self.millrace("run", pipeline, "--resume", self.checkpoint, "--output", self.folder / "second.jsonl",
                       code=74, says=f"{self.checkpoint} is in use by another run (process {first.pid})")
         self.assertFalse((self.folder / "second.jsonl").exists())

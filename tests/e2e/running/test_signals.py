@@ -12,6 +12,7 @@ import onnx
 
 import harness
 from harness import pipeline
+from watched import children_of
 
 AT_ONCE = 4
 
@@ -35,14 +36,9 @@ def full_pipe():
     return read, write
 
 
-def blocks(pid, what):
-    """Whether the process handles a signal: one that it blocks waits for the signal thread."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
-        return False
-    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk"))
-    return bool(int(mask, 16) & 1 << (what - 1))
+def state_of(pid):
+    """The process's state, such as T for one that is stopped."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def cpu_s(child):
@@ -76,7 +72,7 @@ class Signals(harness.Case):
     def assert_early_end(self, text):
         """Asks a run to end as early as possible, even before it has begun."""
         child = self.start(text, "--output", self.folder / "early.jsonl", "--json")
-        self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+        self.wait_until(lambda: harness.blocks(child.pid, signal.SIGTERM), "signals are not blocked")
         out = self.ended(child, signal.SIGTERM)[0]
         ledger = json.loads(out)["ledger"]
         self.assertTrue(ledger["balanced"])
@@ -109,7 +105,7 @@ class Signals(harness.Case):
             child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                                 *harness.PATIENT, "--output", self.folder / "early.jsonl"],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-            self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+            self.wait_until(lambda: harness.blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
             os.killpg(child.pid, signal.SIGINT)
             self.ended(child)
 
@@ -119,7 +115,7 @@ class Signals(harness.Case):
         child = self.spawn([harness.MILLRACE, "run", self.write(ENDLESS + STUCK_NODES.replace(", others", "")),
                             *harness.PATIENT, "--output", output], stdout=subprocess.DEVNULL,
                            stderr=subprocess.PIPE, text=True)
-        self.wait_until(lambda: blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
+        self.wait_until(lambda: harness.blocks(child.pid, signal.SIGCHLD), "it does not watch over nodes")
         while not (output.exists() and output.read_text().count("\n") > 3):
             child.send_signal(signal.SIGHUP)
             self.assertIsNone(child.poll())
@@ -127,6 +123,19 @@ class Signals(harness.Case):
         child.send_signal(signal.SIGTERM)
         err = child.communicate(timeout=harness.TIMEOUT)[1]
         self.assertEqual((child.returncode, err), (0, ""))
+
+    def test_a_node_that_was_stopped_when_it_left_the_terminal(self):
+        """A stop of the terminal's processes may reach it, and what continues them not."""
+        output = self.folder / "rows.jsonl"
+        child = self.start(ENDLESS + STUCK_NODES.replace(", others", ""), "--output", output)
+        self.wait_for_rows(output, 3)
+        node = children_of(child.pid)["center"]
+        os.kill(node, signal.SIGSTOP)
+        self.wait_until(lambda: state_of(node) == "T", "it does not stop")
+        child.send_signal(signal.SIGCONT)
+        self.wait_until(lambda: state_of(node) != "T", "it does not go on")
+        self.wait_for_rows(output, output.read_text().count("\n") + 3)
+        self.ended(child, signal.SIGTERM)
 
     def test_a_hangup_under_nohup(self):
         """test_rotation covers the other effects."""
@@ -144,11 +153,13 @@ class Signals(harness.Case):
         self.addCleanup(os.close, read)
         others = self.folder / "others.jsonl"
         control = self.folder / "control"
-        child = self.start(STUCK.replace("OTHERS", str(others)), "--control", control, stdout=write)
+        log = self.folder / "audit.jsonl"
+        child = self.start(STUCK.replace("OTHERS", str(others)), "--control", control, "--audit", log, stdout=write)
         os.close(write)
         self.wait_for_rows(others, 1)
         self.assertTrue(control.exists())
         child.send_signal(signal.SIGINT)
+        self.wait_until(lambda: any(one["event"] == "signal" for one in harness.rows_in(log)), "it is not taken", child)
         time.sleep(0.6)  # two that come together are one
         # Both wait for a stopped run to continue, and arrive in numerical order: USR1, TERM.
         child.send_signal(signal.SIGSTOP)
@@ -164,14 +175,15 @@ class Signals(harness.Case):
         """Like coreutils' `timeout`, which sends SIGTERM to the run and then to its group; also with nodes."""
         for more in ("", STUCK_NODES.replace(", others", "")):
             output = self.folder / f"rows{len(more)}.jsonl"
-            child = self.spawn(["timeout", "--preserve-status", "3", harness.MILLRACE, "run",
+            child = self.spawn(["timeout", "--preserve-status", "1h", harness.MILLRACE, "run",
                                 self.write(ENDLESS + more), *harness.PATIENT, "--output", output, "--json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            out, err = self.ended(child)
+            self.wait_for_rows(output, 1)
+            out, err = self.ended(child, signal.SIGTERM)  # `timeout` then does as when the time is over
             ledger = json.loads(out)["ledger"]
             self.assertEqual((ledger["balanced"], ledger["in_flight"]), (True, 0), err)
             child = self.start(ENDLESS + more, "--output", self.folder / f"more{len(more)}.jsonl", "--json")
-            self.wait_until(lambda: blocks(child.pid, signal.SIGTERM), "signals are not blocked")
+            self.wait_until(lambda: harness.blocks(child.pid, signal.SIGTERM), "signals are not blocked")
             # Two of one kind could already be one; these both wait for a stopped run to continue.
             child.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, child.pid, os.WSTOPPED)

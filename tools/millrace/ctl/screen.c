@@ -36,8 +36,10 @@ static void end_by_signal(int number) {
 static void resized(int number) {
 }
 
+/* They restart what they interrupt: a write to the terminal that a signal ends would count as failed. */
 static void take_signals(void) {
-    struct sigaction end = {.sa_handler = end_by_signal}, size = {.sa_handler = resized};
+    struct sigaction end = {.sa_handler = end_by_signal, .sa_flags = SA_RESTART};
+    struct sigaction size = {.sa_handler = resized, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGHUP, &end, NULL);
@@ -113,10 +115,28 @@ static mr_screen_key key_of(const char *bytes, ssize_t count) {
     return MR_KEY_NONE;
 }
 
+/* As poll, but a signal that comes after the look at `screen.ended` ends it too. */
+static int wait_for_key(struct pollfd *input, int timeout_ms) {
+    const struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
+    sigset_t ours, before;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    const int ready = screen.ended ? 0 : ppoll(input, 1, timeout_ms < 0 ? NULL : &timeout, &before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ready;
+}
+
+bool mr_screen_ended(void) {
+    return screen.ended;
+}
+
 mr_screen_key mr_screen_wait(int timeout_ms) {
     struct pollfd input = {.fd = screen.has_keys ? STDIN_FILENO : -1, .events = POLLIN};
     char bytes[16];
-    int ready = screen.ended ? 0 : poll(&input, 1, timeout_ms);
+    int ready = wait_for_key(&input, timeout_ms);
     if (screen.ended)
         return MR_KEY_QUIT;
     if (ready <= 0)

@@ -20,5 +20,7 @@ typedef enum mr_screen_key {
 } mr_screen_key;
 /* Waits for a key for at most that time. */
 mr_screen_key mr_screen_wait(int timeout_ms);
+/* Whether such a signal has come. */
+bool mr_screen_ended(void);
 /* The lines of a page. */
 int mr_screen_lines(void);

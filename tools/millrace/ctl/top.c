@@ -160,7 +160,7 @@ static int look_at_all(top *t) {
         status = find_one(t);
     if (!status)
         status = follow_clients(t, known);
-    for (size_t i = 0; !status && i < t->clients.count;) {
+    for (size_t i = 0; !status && i < t->clients.count && !mr_screen_ended();) {
         if (ask(&t->clients.item[i], &t->runs[i]))
             drop(t, i);
         else

@@ -11,6 +11,10 @@
 /* Exit codes after which a restart would fail again: usage, data, input, permission, pipeline. */
 #define FINAL_EXITS "64 65 66 77 78"
 
+/* Start: TensorRT makes engines for minutes, and a run that resumes reads its files; systemd would allow 90 s. End:
+ * longer than the run's own limits, so that it can say which call does not return. */
+#define TIMES "TimeoutStartSec=15min\nTimeoutStopSec=25\n"
+
 /* systemd's limits for a unit's name and for a line in a unit. */
 enum { MOST_NAME = 255, MOST_LINE = (1 << 20) - 1 };
 
@@ -101,18 +105,22 @@ static void put_head(const units *u, const mr_view_node *node, FILE *file) {
           "[Service]\nType=notify\nWatchdogSec=30\n", file);
 }
 
-/* Writes a path; % begins a specifier. */
+/* Writes a path; % begins a specifier. systemd drops a line's last blanks, and a last backslash continues the line: a
+ * folder whose name ends so gets a slash. */
 static void put_path(const char *key, const char *path, FILE *file) {
+    char last = 0;
     fputs(key, file);
-    for (const char *at = path; *at; at++)
+    for (const char *at = path; *at; at++) {
         fputs(*at == '%' ? "%%" : (char[]){*at, 0}, file);
-    fputc('\n', file);
+        last = *at;
+    }
+    fputs(last == ' ' || last == '\\' ? "/\n" : "\n", file);
 }
 
 /* Relative paths in --input and --set start from this folder, unless it is gone. */
 static void put_surroundings(const units *u, FILE *file) {
     char *here = getcwd(NULL, 0);
-    if (here && mr_printable(here))
+    if (here)
         put_path("WorkingDirectory=-", here, file);
     if (u->environment)
         put_path("EnvironmentFile=", u->environment, file);
@@ -141,7 +149,7 @@ static void put_rest(const units *u, const mr_view_node *node, FILE *file) {
                 u->of->run, name, name);
     fprintf(file, "StateDirectory=millrace-%s\nStateDirectoryMode=0700\n"
                   "Restart=%s\nRestartSec=1\nRestartPreventExitStatus=" FINAL_EXITS "\n"
-                  "TimeoutStopSec=15\n%s%s\n"
+                  TIMES "%s%s\n"
                   "[Install]\nWantedBy=%s.target\n", name, u->of->on_death == MR_DEATH_ENDS ? "no" : "on-failure",
             confined, geteuid() == 0 ? confined_system : "", node ? name : "multi-user");
 }
@@ -180,9 +188,23 @@ static int write_service(const units *u, const mr_view_node *node) {
 
 /* ---- all of them ----------------------------------------------------------------------------------------------- */
 
+static int check_here(void) {
+    char *here = getcwd(NULL, 0);
+    int status = MR_OK;
+    if (here && !mr_printable(here))
+        status = mr_fail(MR_ERROR_USAGE, "the path of this folder, \"%s\", holds a control character, or bytes that "
+                         "are not UTF-8: units cannot name it, and relative paths would begin elsewhere; run the "
+                         "command in another one", here);
+    free(here);
+    return status;
+}
+
 static int check(const mr_deployment *of) {
     if (strpbrk(of->command, "\"'\\"))
         return mr_fail(MR_ERROR_USAGE, "--command: systemd takes no path with quotes or backslashes: %s", of->command);
+    int status = check_here();
+    if (status)
+        return status;
     for (size_t n = 0; n < of->plan->node_count; n++) {
         const mr_view_node *node = &of->plan->nodes[n];
         int bytes = snprintf(NULL, 0, "%s-%s.service", of->name, node->id);

@@ -115,7 +115,11 @@ int mr_control_connect(const char *path, int *fd) {
     if (made < 0)
         return mr_fail(MR_ERROR_IO, "cannot make a socket: %s", strerror(errno));
     mr_control_set_patience(made, CONNECT_S);
-    if (connect(made, (struct sockaddr *)&address, sizeof address)) {
+    int failed;
+    do
+        failed = connect(made, (struct sockaddr *)&address, sizeof address);
+    while (failed && errno == EINTR);
+    if (failed) {
         int status = connect_failed(path);
         close(made);
         return status;
@@ -130,7 +134,9 @@ int mr_control_send(int fd, const char *request, size_t length) {
         return mr_fail(MR_ERROR_USAGE, "the request has %zu bytes, and a run takes at most %d", length,
                        MR_CONTROL_REQUEST);
     for (ssize_t sent; length > 0; request += sent, length -= (size_t)sent) {
-        sent = send(fd, request, length, MSG_NOSIGNAL);
+        do
+            sent = send(fd, request, length, MSG_NOSIGNAL);
+        while (sent < 0 && errno == EINTR);
         if (sent <= 0)
             return mr_fail(MR_ERROR_CLOSED, "the run no longer listens: %s", strerror(errno));
     }

@@ -210,6 +210,14 @@ static void reload(const mr_supervisor *s, const struct signalfd_siginfo *signal
             kill(s->children[i].pid, SIGHUP);
 }
 
+/* If the terminal's processes were stopped just when a node left them, the node was stopped with them, and the signal
+ * that continues them does not reach it. */
+static void go_on(const mr_supervisor *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (s->children[i].pid)
+            kill(s->children[i].pid, SIGCONT);
+}
+
 static void take_signals(mr_supervisor *s) {
     struct signalfd_siginfo got;
     while (read(s->signals, &got, sizeof got) == (ssize_t)sizeof got) {
@@ -217,6 +225,8 @@ static void take_signals(mr_supervisor *s) {
             print(s, stderr);
         else if (got.ssi_signo == SIGHUP && !mr_signals_terminal_gone())
             reload(s, &got);
+        else if (got.ssi_signo == SIGCONT)
+            go_on(s);
         else if (got.ssi_signo != SIGCHLD)
             interrupt(s, &got);
     }
@@ -295,6 +305,7 @@ static int catch_signals(mr_supervisor *s) {
     sigemptyset(&set);
     mr_signals_add(&set);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGCONT);
     if (sigprocmask(SIG_BLOCK, &set, NULL) ||
         (s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) < 0)
         return mr_fail(MR_ERROR_INTERNAL, "cannot wait for signals: %s", strerror(errno));

@@ -50,9 +50,12 @@ static int end_each(const mr_submissions *all, char **ids) {
     int first = MR_OK;
     for (; *ids; ids++) {
         mr_submission *one;
+        sigset_t signals;
+        mr_store_hold_signals(&signals);
         int status = mr_store_find(all, *ids, &one);
         if (!status)
             status = end(one);
+        mr_store_let_signals(&signals);
         if (status)
             mr_command_failed(status);
         first = first ? first : status;

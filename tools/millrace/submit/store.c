@@ -56,6 +56,19 @@ void mr_store_unlock(int fd) {
         mr_file_unlock(path, fd);
 }
 
+void mr_store_hold_signals(sigset_t *before) {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ends, before);
+}
+
+void mr_store_let_signals(const sigset_t *before) {
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
 /* ---- one ------------------------------------------------------------------------------------------------------- */
 
 int mr_store_choose(mr_submission *one, const char *name) {

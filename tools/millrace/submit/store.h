@@ -1,6 +1,8 @@
 /* The folders of submissions. Errors: MR_ERROR_IO, MR_ERROR_PERMISSION, MR_ERROR_MEMORY. */
 #pragma once
 
+#include <signal.h>
+
 #include "tools/millrace/submit/submission.h"
 
 typedef struct mr_submissions {
@@ -11,6 +13,10 @@ typedef struct mr_submissions {
 /* For the whole of a submission; waits for others that hold it. */
 int mr_store_lock(int *fd);
 void mr_store_unlock(int fd);
+/* A site may have done what the record does not say yet: signals that would end this program wait until both agree. A
+ * signal from the terminal still ends the site's program, and so the wait for it. */
+void mr_store_hold_signals(sigset_t *before);
+void mr_store_let_signals(const sigset_t *before);
 /* Chooses an id and a folder. mr_store_make also makes the folder. */
 int mr_store_choose(mr_submission *one, const char *name);
 int mr_store_make(mr_submission *one, const char *name);

@@ -252,9 +252,11 @@ static void undo(const handing *of) {
 
 static int hand_over(handing *of) {
     mr_submissions all = {0};
+    sigset_t signals;
     int lock, status = mr_store_lock(&lock);
     if (status)
         return status;
+    mr_store_hold_signals(&signals);
     status = mr_store_list(&all);
     if (!status)
         status = begin(of, &all);
@@ -264,6 +266,7 @@ static int hand_over(handing *of) {
         undo(of);
     mr_submissions_fini(&all);
     mr_store_unlock(lock);
+    mr_store_let_signals(&signals);
     return status;
 }
 

@@ -428,7 +428,10 @@ static int read_type(PyObject *typestr, mr_dtype *dtype) {
             found = 0;
         }
     }
-    if (found)
+    if (found && *code == '>')
+        PyErr_Format(PyExc_TypeError, "an array of type %s, with bytes in the order of other machines: use "
+                     "array.astype(array.dtype.newbyteorder('='))", code);
+    else if (found)
         PyErr_Format(PyExc_TypeError, "an array of type %s: use uint8, uint16, float16, float32, int32 or int64", code);
     Py_DECREF(text);
     return found;

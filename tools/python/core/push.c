@@ -67,6 +67,9 @@ static int add_tensor(mr_push *push, const mr_py_foreign *foreign) {
     const mr_py_shape *shape = &foreign->shape;
     if (shape->dtype == MR_DTYPE_ANY)
         return wrong_shape("no 16-bit integers", shape);
+    for (int i = 0; i < shape->rank; i++)
+        if (shape->size[i] == 0)
+            return wrong_shape("no empty ones", shape);
     if (!mr_py_is_dense(shape, 0)) {
         PyErr_SetString(PyExc_ValueError, "a tensor must be in C order: use numpy.ascontiguousarray");
         return -1;
