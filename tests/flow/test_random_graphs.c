@@ -1,6 +1,6 @@
 /* Random pipelines: what the planner accepts must end by itself, with every frame and object accounted for, and give
- * the same frames however many workers there are; also if sources come and go. MILLRACE_GRAPHS is how many are drawn,
- * MILLRACE_SEED the first. */
+ * the same frames however many workers there are; also if sources come and go, or loop. MILLRACE_GRAPHS is how many
+ * are drawn, MILLRACE_SEED the first. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static int tally_process(mr_stage *self, mr_io *io) {
     const tally_options *given = self->options;
     const mr_frame *frame = mr_io_input(io);
     const mr_identity *id = &frame->identity;
-    uint64_t sum = mix(id->seq * 64 + id->source) + mix(id->sub + UINT64_C(1000000));
+    uint64_t sum = mix((id->epoch * 1000 + id->seq) * 64 + id->source) + mix(id->sub + UINT64_C(1000000));
     if (frame->format.payload == MR_PAYLOAD_TENSOR)
         sum += mix(*(const uint64_t *)(const void *)frame->plane[0].data + UINT64_C(2000000));
     for (const mr_result *one = frame->results; one; one = one->next)
@@ -68,6 +68,22 @@ static int unite_process(mr_stage *self, mr_io *io) {
     return mr_io_input(io)->identity.sub ? MR_DONE : mr_io_forward(io, 0);
 }
 
+/* Remembers a source's last frame, as a tracker does: frames must come in order. */
+typedef struct follower {
+    bool begun;
+    mr_identity last;
+} follower;
+
+static int follow_process(mr_stage *self, mr_io *io) {
+    follower *s = self->state;
+    const mr_identity *now = &mr_io_input(io)->identity;
+    if (s->begun && mr_identity_compare(now, &s->last) <= 0)
+        return mr_io_refuse(io, mr_fail(MR_ERROR_DATA, "frame %d/%d is out of order", (int)now->epoch,
+                                        (int)now->seq));
+    *s = (follower){true, *now};
+    return mr_io_forward(io, 0);
+}
+
 static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
 static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_stage_type tally_type = {.name = "tally", .summary = "counts", .inputs = in, .options = tally_table,
@@ -79,7 +95,10 @@ static const mr_stage_type split = {.name = "split", .summary = "splits", .input
 static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
                                     .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
                                     .process = unite_process};
-static const mr_stage_type *const own_types[] = {&tally_type, &split, &unite, NULL};
+static const mr_stage_type follow_type = {.name = "follow", .summary = "follows", .inputs = in, .outputs = out,
+                                          .state_bytes = sizeof(follower), .entry = MR_ENTRY_PER_SOURCE,
+                                          .process = follow_process};
+static const mr_stage_type *const own_types[] = {&tally_type, &split, &unite, &follow_type, NULL};
 
 /* ---- drawing: forks, joins, merges, batches, cascades, several devices, and queues of the smallest sizes --------- */
 
@@ -171,6 +190,8 @@ static void draw_sources(drawing *d) {
         put(d, "  %s: {type: count, frames: %d", source->id, chance(d, 15) ? between(d, 0, 2) : between(d, 20, 90));
         if (chance(d, 20))
             put(d, ", period: %dus", between(d, 1, 30));
+        if (chance(d, 20))
+            put(d, ", loop: %d", between(d, 2, 3));
         put(d, "}\n");
     }
 }
@@ -226,7 +247,7 @@ static void draw_batch(drawing *d) {
     put(d, "}");
 }
 
-typedef enum traits { ON_DEVICE = 1, BATCHES = 2, EVERY = 4, PERIOD = 8, FAILS = 16, DOUBLES = 32 } traits;
+typedef enum traits { ON_DEVICE = 1, BATCHES = 2, EVERY = 4, PERIOD = 8, FAILS = 16, DOUBLES = 32, ORDERED = 64 } traits;
 
 static const struct kind {
     const char *type;
@@ -235,7 +256,7 @@ static const struct kind {
     {"pass", 0}, {"look", 0}, {"gate", EVERY}, {"twice", DOUBLES}, {"scale", ON_DEVICE}, {"scale", ON_DEVICE},
     {"block", ON_DEVICE | BATCHES}, {"block", ON_DEVICE | BATCHES}, {"note", ON_DEVICE}, {"note", ON_DEVICE},
     {"batcher", BATCHES}, {"batcher", BATCHES}, {"gatherer", 0}, {"sampler", ON_DEVICE | BATCHES | EVERY},
-    {"slow", PERIOD}, {"broken", FAILS},
+    {"slow", PERIOD}, {"broken", FAILS}, {"follow", ORDERED},
 };
 
 static way *follow(drawing *d, way *from) {
@@ -250,7 +271,7 @@ static way *follow(drawing *d, way *from) {
 static void draw_plain(drawing *d) {
     way *from = choose(d);
     const struct kind *kind = &kinds[between(d, 0, (int)(sizeof kinds / sizeof *kinds) - 1)];
-    if (kind->traits & DOUBLES && from->objects)
+    if ((kind->traits & DOUBLES && from->objects) || (kind->traits & ORDERED && (from->merged || from->doubled)))
         return;
     way *made = follow(d, from);
     made->doubled |= kind->traits & DOUBLES;

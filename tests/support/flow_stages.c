@@ -20,7 +20,7 @@ void flow_stages_reset(void) {
 }
 
 typedef struct options {
-    int64_t frames, fail_at, every, period_ns, gop;
+    int64_t frames, fail_at, every, period_ns, gop, loop;
 } options;
 
 static const mr_option option_table[] = {
@@ -29,6 +29,7 @@ static const mr_option option_table[] = {
     {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(options, every), .fallback = "2", .help = "One of."},
     {.name = "period", .kind = MR_OPTION_DURATION, .offset = offsetof(options, period_ns), .fallback = "0ms",
      .help = "Time a frame."},
+    {.name = "loop", .kind = MR_OPTION_INT, .offset = offsetof(options, loop), .fallback = "1", .help = "Epochs."},
     {.name = "gop", .kind = MR_OPTION_INT, .offset = offsetof(options, gop), .fallback = "0", .help = "Packets."},
     MR_OPTIONS_END,
 };
@@ -41,6 +42,7 @@ static const mr_port one_output[] = {{.name = "out", .help = "frames"}, {0}};
 /* ---- count: a source ---- */
 typedef struct count_state {
     uint64_t next;
+    uint32_t epoch;
     int64_t due_ns;
 } count_state;
 
@@ -51,7 +53,7 @@ static int count_negotiate(mr_negotiation *negotiation) {
         negotiation->outputs[0].set.payload = MR_PAYLOAD_PACKET;
     negotiation->paced = given->period_ns > 0;
     negotiation->rate = negotiation->paced ? 1e9 / (double)given->period_ns : 0;
-    negotiation->frames = given->frames;
+    negotiation->frames = given->frames < 0 ? given->frames : given->frames * given->loop;
     return MR_OK;
 }
 
@@ -63,18 +65,22 @@ static uint32_t packet_flags(int64_t gop, uint64_t seq) {
 static int count_process(mr_stage *self, mr_io *io) {
     const options *given = self->options;
     count_state *state = self->state;
+    if ((int64_t)state->next == given->frames && state->next && state->epoch + 1 < given->loop) {
+        state->next = 0;
+        state->epoch++;
+    }
     if ((int64_t)state->next == given->frames)
         return MR_END;
     if ((int64_t)state->next == given->fail_at)
         return mr_fail(MR_ERROR_DATA, "frame %d cannot be read", (int)state->next);
-    if (state->next == 0)
+    if (state->next == 0 && state->epoch == 0)
         state->due_ns = mr_io_now_ns(io);
     if (mr_io_now_ns(io) < state->due_ns) {
         mr_io_wake_at(io, state->due_ns);
         return MR_WAIT;
     }
     mr_frame *frame;
-    int status = mr_io_originate(io, &(mr_identity){.seq = state->next}, &frame);
+    int status = mr_io_originate(io, &(mr_identity){.epoch = state->epoch, .seq = state->next}, &frame);
     if (status)
         return status;
     mr_io_set_due(io, frame, state->due_ns);
