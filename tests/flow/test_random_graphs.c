@@ -271,7 +271,8 @@ static way *follow(drawing *d, way *from) {
 static void draw_plain(drawing *d) {
     way *from = choose(d);
     const struct kind *kind = &kinds[between(d, 0, (int)(sizeof kinds / sizeof *kinds) - 1)];
-    if ((kind->traits & DOUBLES && from->objects) || (kind->traits & ORDERED && (from->merged || from->doubled)))
+    const bool ordered = !from->merged && !from->doubled;
+    if ((kind->traits & DOUBLES && from->objects) || (kind->traits & ORDERED && !ordered))
         return;
     way *made = follow(d, from);
     made->doubled |= kind->traits & DOUBLES;
