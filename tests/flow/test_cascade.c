@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
-#include "tests/support/cascade_stages.h"
+#include "tests/flow/cascade_stages.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/quiet.h"

@@ -7,7 +7,7 @@
 #include "engine/data/gap.h"
 #include "engine/flow/instance/entry.h"
 #include "engine/flow/instance/hooks.h"
-#include "tests/support/cascade_stages.h"
+#include "tests/flow/cascade_stages.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
