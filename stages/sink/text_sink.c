@@ -178,6 +178,15 @@ static int begin(mr_stage *self) {
     return status;
 }
 
+/* Until a frame comes. A process that was started again may get none, since the producer has ended before it began. If
+ * the earlier process made no file either, none is missed. */
+static int begin_early(mr_stage *self) {
+    const mr_text_sink *sink = self->state;
+    const bool absent = !sink->keep.names.pattern && !mr_output_has_begun(&sink->output) && !sink->output.fd;
+    return absent && !mr_stage_continues(self) && mr_stage_run_state(self) == MR_RUN_GOES_ON ? MR_ERROR_AGAIN
+                                                                                             : begin(self);
+}
+
 int mr_text_sink_open(mr_stage *self, const mr_text_form *form) {
     mr_text_sink *sink = self->state;
     const char *path = given_to(self)->path;
@@ -194,7 +203,7 @@ int mr_text_sink_open(mr_stage *self, const mr_text_form *form) {
     sink->output.full = mr_full_make(self, given_to(self)->on_full);
     sink->headed = mr_journal_has_header(&sink->journal);
     if (!status)
-        status = begin(self);
+        status = begin_early(self);
     return status == MR_ERROR_AGAIN ? MR_OK : status;
 }
 
@@ -312,7 +321,7 @@ int mr_text_sink_put(mr_stage *self, mr_io *io, const mr_frame *frame, const cha
 
 /* Records written before must be on disk even if no frame follows. */
 int mr_text_sink_flush(mr_stage *self, mr_io *io, uint32_t source) {
-    int status = begin(self);
+    int status = begin_early(self);
     return status && status != MR_ERROR_AGAIN ? mr_io_refuse(io, status) : MR_DONE;
 }
 
@@ -326,7 +335,7 @@ void mr_text_sink_close(mr_stage *self) {
     mr_text_sink *sink = self->state;
     int status = MR_OK;
     if (sink->output.path && !mr_stage_cancelled(self)) {
-        status = begin(self);
+        status = begin_early(self);
         if (!status)
             status = write_header(self);
     }

@@ -203,7 +203,10 @@ class UnderSlurm(Case):
         self.wait_until(lambda: output.exists() and output.read_bytes().count(b"\n") >= count, "no rows")
 
     def kill_task(self, pipeline, task):
-        """Kills a task's command, not the shell that watches it."""
+        """Kills a task's command, not the shell that watches it, once it runs: rows may come before."""
+        self.wait_until(lambda: self.has_killed(pipeline, task), f"task {task} does not run")
+
+    def has_killed(self, pipeline, task):
         for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().decode(errors="replace").split("\0")
@@ -212,5 +215,5 @@ class UnderSlurm(Case):
                 continue
             if words[0] == MILLRACE and words[1:3] == ["run", str(pipeline)] and theirs:
                 os.kill(int(path.parent.name), signal.SIGKILL)
-                return
-        self.fail(f"task {task} does not run")
+                return True
+        return False

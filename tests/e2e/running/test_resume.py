@@ -218,9 +218,11 @@ class Resume(Case):
         for turn in range(6):
             running = self.amid(pipeline, 5)
             if running.poll() is None:
-                self.output.rename(self.folder / f"moved-{turn}.jsonl")
+                moved = self.output.rename(self.folder / f"moved-{turn}.jsonl")
                 running.send_signal(signal.SIGHUP)
                 self.wait_until(lambda: running.poll() is not None or lines_of(self.output), pause=0.005)
+                if not self.output.exists():  # it had done all before it saw that
+                    moved.rename(self.output)
                 running.kill()
             running.wait()
         self.finish(pipeline)

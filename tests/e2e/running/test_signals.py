@@ -124,6 +124,20 @@ class Signals(harness.Case):
         err = child.communicate(timeout=harness.TIMEOUT)[1]
         self.assertEqual((child.returncode, err), (0, ""))
 
+    def test_nodes_that_die_before_they_begin(self):
+        """Then the run is asked to end. Only the one that writes is started again: no rows come, and no file is missed.
+        On a slow machine both may be started again."""
+        for number in range(5):
+            output = self.folder / f"rows{number}.jsonl"
+            child = self.start(ENDLESS + STUCK_NODES.replace(", others", ""), "--output", output)
+            nodes = self.wait_until(lambda: len(found := children_of(child.pid)) == 2 and found, "no nodes", child,
+                                    pause=0)
+            for node in nodes.values():
+                os.kill(node, signal.SIGKILL)
+            for _ in nodes:
+                self.assertIn("was ended by signal 9; it is started again", child.stderr.readline())
+            self.ended(child, signal.SIGTERM)
+
     def test_a_node_that_was_stopped_when_it_left_the_terminal(self):
         """A stop of the terminal's processes may reach it, and what continues them not."""
         output = self.folder / "rows.jsonl"
