@@ -157,6 +157,7 @@ static bool is_too_deep(const char *text) {
 }
 
 yajl_val mr_json_parse(const char *text, char *wrong, size_t bytes) {
+    text += mr_utf8_mark(text, strlen(text));
     if (!is_too_deep(text)) {
         yajl_val tree = yajl_tree_parse(text, wrong, bytes);
         if (!tree && wrong) /* the lines after it show the place, under the text */

@@ -2,39 +2,38 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libavutil/mem.h>
-#include <libavutil/sha.h>
+#include <sodium.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "millrace/status.h"
 
-enum { BITS = 256, PIECE = 16384 };
+enum { PIECE = 16384 };
 
 int mr_sha256_begin(mr_sha256 **sum) {
-    *sum = av_sha_alloc();
-    if (*sum && !av_sha_init(*sum, BITS))
-        return MR_OK;
-    av_freep(sum);
-    return mr_fail(MR_ERROR_MEMORY, "no memory for a digest");
+    *sum = mr_calloc(1, sizeof **sum);
+    if (!*sum)
+        return mr_fail(MR_ERROR_MEMORY, "no memory for a digest");
+    crypto_hash_sha256_init(*sum);
+    return MR_OK;
 }
 
 void mr_sha256_add(mr_sha256 *sum, const void *bytes, size_t count) {
-    av_sha_update(sum, bytes, count);
+    crypto_hash_sha256_update(sum, bytes, count);
 }
 
 void mr_sha256_finish(mr_sha256 **sum, char text[MR_SHA256_TEXT]) {
-    uint8_t digest[BITS / 8];
+    uint8_t digest[crypto_hash_sha256_BYTES];
     if (text) {
-        av_sha_final(*sum, digest);
-        for (size_t i = 0; i < sizeof digest; i++)
-            snprintf(text + 2 * i, 3, "%02x", digest[i]);
+        crypto_hash_sha256_final(*sum, digest);
+        sodium_bin2hex(text, MR_SHA256_TEXT, digest, sizeof digest);
     }
-    av_freep(sum);
+    mr_free(*sum);
+    *sum = NULL;
 }
 
 int mr_sha256_bytes(const void *bytes, size_t count, char text[MR_SHA256_TEXT]) {

@@ -7,7 +7,7 @@ enum { MR_SHA256_TEXT = 65 };
 
 /* Sums pieces as they are added. MR_ERROR_MEMORY. _finish frees it and sets it to NULL; `text` may be NULL, and *sum
  * may be NULL if it is. */
-typedef struct AVSHA mr_sha256;
+typedef struct crypto_hash_sha256_state mr_sha256;
 int mr_sha256_begin(mr_sha256 **sum);
 void mr_sha256_add(mr_sha256 *sum, const void *bytes, size_t count);
 void mr_sha256_finish(mr_sha256 **sum, char text[MR_SHA256_TEXT]);

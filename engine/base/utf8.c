@@ -41,9 +41,11 @@ uint32_t mr_utf8_code(const char *at, size_t bytes) {
 }
 
 size_t mr_utf8_fit(const char *text, size_t most) {
+    enum { LONGEST = 4 };
     size_t bytes = 0;
-    for (size_t step; (step = mr_utf8_bytes(text + bytes, strnlen(text + bytes, most - bytes))) > 0;)
-        bytes += step;
+    for (size_t step, left; (left = most - bytes) > 0; bytes += step)
+        if (!(step = mr_utf8_bytes(text + bytes, strnlen(text + bytes, left < LONGEST ? left : LONGEST))))
+            break;
     return bytes;
 }
 

@@ -82,6 +82,38 @@ static mr_items items_of(const mr_field *field, const void *element) {
     return items;
 }
 
+static bool fields_fit(const mr_result *result, const mr_field *fields, const uint8_t *element);
+
+/* Something follows the last item, at least a zero. */
+static bool field_fits(const mr_result *result, const mr_field *field, const uint8_t *element) {
+    const mr_items items = items_of(field, element);
+    const size_t bytes = mr_field_item_bytes(field), left = result->items_bytes - items.at;
+    if (!items.count)
+        return true;
+    if (items.at >= result->items_bytes || items.count > (left - 1) / bytes)
+        return false;
+    for (size_t i = 0; field->type == MR_FIELD_LIST && i < items.count; i++)
+        if (!fields_fit(result, field->fields, (const uint8_t *)result->items + items.at + i * bytes))
+            return false;
+    return true;
+}
+
+static bool fields_fit(const mr_result *result, const mr_field *fields, const uint8_t *element) {
+    for (const mr_field *field = fields; field->name; field++)
+        if (mr_field_item_bytes(field) && !field_fits(result, field, element))
+            return false;
+    return true;
+}
+
+bool mr_result_items_fit(const mr_result *result) {
+    if (!mr_result_kind_has_items(result->kind))
+        return true;
+    for (size_t i = 0; i < result->count; i++)
+        if (!fields_fit(result, result->kind->fields, (const uint8_t *)result->data + i * result->kind->element_bytes))
+            return false;
+    return true;
+}
+
 /* Items of strings are followed by a zero. */
 static const char *text_of(const mr_result *result, mr_items items) {
     const char *text = mr_result_items(result, items);

@@ -35,6 +35,8 @@ uint32_t mr_kinds_id(const mr_kinds *kinds, const mr_result_kind *kind);
 size_t mr_field_item_bytes(const mr_field *field);
 /* Whether elements of the kind can have items. */
 bool mr_result_kind_has_items(const mr_result_kind *kind);
+/* Whether the items of all elements lie within those of the result. */
+bool mr_result_items_fit(const mr_result *result);
 /* How much memory a result takes for so many bytes of items, with room for more. */
 static inline uint64_t mr_items_room(uint64_t bytes) {
     const uint64_t room = bytes + bytes / 2 + 256;

@@ -42,6 +42,9 @@ struct mr_receipt {
     mr_receipt *parent;         /* objects: of the frame, one reference; NULL: it is on another node */
     mr_receipt *kept;           /* frames: arrived objects that were gathered, one reference each */
     mr_receipt *next_kept;      /* in that list */
+    mr_receipt *awaiting;       /* arrived frames: those that came again and wait for this one, one reference each */
+    mr_receipt *next_awaiting;  /* in that list; `awaits`: it is in one */
+    bool awaits;
     uint64_t gathered_count;    /* frames: objects made here that were gathered; they get the frame's outcome */
     bool gathered;              /* objects: by now */
     atomic_bool delivered_in_part; /* frames: an object was delivered on its own */

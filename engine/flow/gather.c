@@ -26,6 +26,7 @@ static void refuse(mr_instance *instance, mr_slot *slot, mr_item *item, const ch
 static void add_frame(mr_instance *instance, mr_slot *slot, const mr_item *item) {
     mr_spacing *spacing = &instance->spacing;
     mr_slot_add_frame(slot, item);
+    mr_again_note(&instance->again, item->frame);
     if (!mr_spacing_is_on(spacing))
         return;
     slot->inputs[slot->frame_count - 1].passed = mr_spacing_passes(spacing, item->source, item->frame);
@@ -37,6 +38,7 @@ static bool take_frame(mr_instance *instance, mr_slot *slot, mr_entry_task *entr
     const char *reason = refusal(instance, item->frame);
     if (!reason && mr_input_is_left_out(instance, item->frame)) {
         mr_settle_frame(instance, slot, item->frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_DONE_BEFORE);
+        mr_input_await_former(instance, item->frame);
         mr_frame_unref(&item->frame);
         mr_credit_return(&instance->credit, item->source);
     } else if (reason && !instance->self.type->external) {
@@ -130,13 +132,28 @@ static bool goes_alone(const mr_instance *instance, const mr_slot *slot, const m
     return instance->vertex->copy && ready != slot->inputs[0].frame->ready;
 }
 
-/* A partial batch leaves when its time is up, every source has ended, or the frames that would fill it have no room
- * downstream. Gathered frames, and a copy's frames, leave at once. */
+static bool has_frame_of(const mr_slot *slot, uint32_t source) {
+    for (size_t i = 0; i < slot->frame_count; i++)
+        if (slot->inputs[i].source == source)
+            return true;
+    return false;
+}
+
+/* Whether a source with frames in the slot must leave the run. */
+static bool has_leaving_source(const mr_slot *slot) {
+    for (size_t i = 0; i < slot->mark_count; i++)
+        if (slot->marks[i].kind == MR_ITEM_END && slot->marks[i].leaves && has_frame_of(slot, slot->marks[i].source))
+            return true;
+    return false;
+}
+
+/* A partial batch leaves when its time is up, every source has ended, a source with frames in it must leave the run, or
+ * the frames that would fill it have no room downstream. Gathered frames, and a copy's frames, leave at once. */
 static bool leaves(mr_instance *instance, mr_slot *slot, mr_task *task) {
     if (slot->frame_count == 0)
         return slot->mark_count > 0 || slot->output_count > 0;
     if (!mr_plan_waits_for_batch(instance->vertex) || !batch_of(instance, slot) ||
-        is_full(instance, slot, (size_t)instance->self.batch) ||
+        is_full(instance, slot, (size_t)instance->self.batch) || has_leaving_source(slot) ||
         mr_inlets_are_held_up(&instance->inlets) || mr_link_ended(mr_inlets_link(&instance->inlets, 0)))
         return true;
     if (instance->vertex->calls.batch_timeout_ns <= 0)

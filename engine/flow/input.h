@@ -3,10 +3,17 @@
 
 #include "engine/flow/instance/instance.h"
 #include "engine/flow/run/resume.h"
+#include "engine/plan/renewal.h"
 
-/* Whether an earlier run settled the frame, so that it stops here. */
+/* Whether the frame stops here: an earlier run settled it, or this end of a way has had it. */
 static inline bool mr_input_is_left_out(const mr_instance *instance, const mr_frame *frame) {
-    return instance->run->resume && mr_resume_leaves_out(instance->run->resume, instance->vertex, frame);
+    return (instance->run->resume && mr_resume_leaves_out(instance->run->resume, instance->vertex, frame)) ||
+           mr_again_has(&instance->again, frame);
+}
+/* Settles a frame that is left out no earlier than the same one that came before. */
+static inline void mr_input_await_former(const mr_instance *instance, const mr_frame *frame) {
+    if (instance->again.sources)
+        mr_receipt_await_former(frame->receipt, mr_plan_most_passes(instance->run->plan));
 }
 /* The entry's mr_link_claim: whether a frame from this source may be taken, because there is room downstream or it will
  * be dropped. If not, the entry will be woken when there is room. */

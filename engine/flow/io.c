@@ -13,6 +13,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/print.h"
 #include "engine/base/references.h"
+#include "engine/data/kinds.h"
 #include "engine/flow/copy.h"
 #include "engine/flow/lifecycle.h"
 #include "engine/flow/pools.h"
@@ -443,12 +444,16 @@ static const char *find_misuse(const mr_io *io, size_t port, mr_frame *frame) {
         return "emits NULL";
     if (port >= instance->vertex->output_count)
         return "emits on an output that it does not have";
-    for (mr_result *result = frame->results; result && result->stage == instance->self.id; result = result->next)
-        if (result->kind->fields && result->data == result->room &&
-            result->count > result->capacity / result->kind->element_bytes) {
-            result->count = 0;
-            return "says that a result has more elements than it asked room for";
-        }
+    const bool late = works_late(io); /* the device's work may not have written the elements yet */
+    for (mr_result *result = frame->results; result && result->stage == instance->self.id; result = result->next) {
+        const bool over = result->kind->fields && result->data == result->room &&
+                          result->count > result->capacity / result->kind->element_bytes;
+        if (!over && (late || mr_result_items_fit(result)))
+            continue;
+        result->count = 0;
+        return over ? "says that a result has more elements than it asked room for"
+                    : "gives an element items that are not among those of its result";
+    }
     return NULL;
 }
 
@@ -681,11 +686,19 @@ const char *mr_stage_run(const mr_stage *self) {
     return kept ? kept : run->id.given || alone ? run->id.text : NULL;
 }
 
+static size_t vertex_of(const mr_instance *instance) {
+    return (size_t)(instance->vertex - instance->run->plan->vertices);
+}
+
 void mr_stage_report_service(const mr_stage *self, const mr_service_report *report) {
     const mr_instance *instance = instance_of(self);
-    const mr_run *run = instance->run;
-    if (mr_services_note(run->services, (size_t)(instance->vertex - run->plan->vertices), report))
-        mr_control_note_change(run);
+    if (mr_services_note(instance->run->services, vertex_of(instance), report))
+        mr_control_note_change(instance->run);
+}
+
+void mr_stage_count_untaken(const mr_stage *self, int64_t change) {
+    const mr_instance *instance = instance_of(self);
+    mr_services_count_untaken(instance->run->services, vertex_of(instance), change);
 }
 
 void mr_stage_report(const mr_stage *self, const mr_source_report *report) {

@@ -105,6 +105,7 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
         mr_link_take(mr_inlets_link(&instance->inlets, port), source, &item);
         if (!reason) {
             first = port == 0 ? item.frame->receipt : first;
+            mr_again_note(&instance->again, item.frame);
             note_joined(instance, first, item.frame->receipt);
             mr_slot_add_frame(slot, &item);
             continue;
@@ -113,6 +114,8 @@ static void take_all(mr_instance *instance, mr_slot *slot, uint32_t source, mr_n
             mr_settle_frame(instance, slot, item.frame, note, stage, reason);
         else
             mr_receipt_note(item.frame->receipt, note, stage, reason);
+        if (note == MR_NOTE_ABSORBED)
+            mr_input_await_former(instance, item.frame);
         mr_frame_unref(&item.frame);
     }
 }

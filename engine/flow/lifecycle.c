@@ -12,6 +12,7 @@
 #include "engine/flow/run/resume.h"
 #include "engine/flow/run/sources.h"
 #include "engine/plan/folders.h"
+#include "engine/plan/renewal.h"
 
 static int create_ring(mr_instance *instance) {
     const mr_plan_vertex *vertex = instance->vertex;
@@ -26,6 +27,14 @@ static int create_parts(mr_instance *instance) {
     int status = mr_parts_create(&instance->parts, mr_plan_parts(vertex), mr_instance_pools(instance), &instance->self);
     return status ? status
                   : mr_shares_create(&instance->shares, &instance->parts, vertex, mr_instance_in_use, instance);
+}
+
+static int create_again(mr_instance *instance) {
+    const mr_plan *plan = instance->run->plan;
+    const mr_plan_vertex *vertex = instance->vertex;
+    int maker;
+    return !vertex->output_count && mr_plan_again(plan, vertex, &maker) == MR_AGAIN_LEFT_OUT
+               ? mr_again_create(&instance->again, plan->source_count) : MR_OK;
 }
 
 static int create_entry(mr_instance *instance, mr_entry_task *entry, void (*run)(void *entry)) {
@@ -89,7 +98,7 @@ int mr_instance_create(mr_instance **instance, const mr_run *run, const mr_plan_
     size_t ports = vertex->role == MR_ROLE_SOURCE ? vertex->type->external : vertex->input_count;
     if (mr_inlets_create(&made->inlets, ports, vertex->source_count) ||
         mr_shedder_init(&made->shedder, run, vertex, source) || create_parts(made) ||
-        mr_spacing_create(&made->spacing, &vertex->calls, run->plan->source_count) ||
+        mr_spacing_create(&made->spacing, &vertex->calls, run->plan->source_count) || create_again(made) ||
         create_entries(made, run_entry) || create_ring(made)) {
         mr_instance_destroy(&made);
         return mr_fail(MR_ERROR_MEMORY, "no memory for stage %s", vertex->id);
@@ -379,6 +388,7 @@ void mr_instance_destroy(mr_instance **instance) {
     mr_free(gone->entries);
     mr_shedder_fini(&gone->shedder);
     mr_spacing_destroy(&gone->spacing);
+    mr_again_destroy(&gone->again);
     pthread_mutex_destroy(&gone->lock);
     pthread_mutex_destroy(&gone->pools_lock);
     mr_abandonment_fini(&gone->abandoned);

@@ -111,8 +111,8 @@ static bool bring(const mr_listed *listed, const mr_spec_listed *source, const k
         status = mr_pipeline_add_node(listed->pipeline, source->id, source->node, &wrong);
         came->added += !status;
     }
-    if (status && status != MR_ERROR_CANCELLED) {
-        came->refused++;
+    if (status != MR_ERROR_CANCELLED) {
+        came->refused += status != MR_OK;
         report(&wrong);
     }
     mr_diagnostics_fini(&wrong);

@@ -89,7 +89,7 @@ static int open_pipeline(mr_pipeline **pipeline, const mr_pipeline_params *param
     if (!status && made->plan->node < 0)
         made->offline = true;
     if (!status && mr_plan_changes(made->plan))
-        status = mr_pipeline_keep(made, params);
+        status = mr_pipeline_keep(made, params, diagnostics);
     if (!status && params->profile)
         status = mr_plan_discard_output(made->plan, params->profile);
     if (!status && !made->offline)
@@ -129,6 +129,7 @@ void mr_pipeline_destroy(mr_pipeline **pipeline) {
     pthread_mutex_destroy(&gone->snapshot_lock);
     mr_graph_destroy(&gone->graph);
     mr_plan_destroy(&gone->plan);
+    mr_diagnostics_fini(&gone->warnings);
     mr_arena_fini(&gone->arena);
     mr_free(gone);
     *pipeline = NULL;

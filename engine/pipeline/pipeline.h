@@ -17,6 +17,7 @@ struct mr_pipeline {
     bool offline;
     mr_pipeline_params params; /* for plans with added sources; only if sources come and go */
     mr_arena arena;            /* holds the parameters' texts */
+    mr_diagnostics warnings;   /* those at opening, which later plans repeat */
     pthread_mutex_t snapshot_lock; /* for the next four fields; needed to call mr_pipeline_summarize */
     mr_summary *snapshot;          /* the latest; NULL: none yet */
     int64_t snapshot_ns;           /* when it was started */
@@ -38,5 +39,5 @@ int mr_pipeline_plan_with(mr_plan **plan, const mr_pipeline_params *params, cons
 int mr_pipeline_add_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
 /* The same, but replaces the source with this id and all its options. */
 int mr_pipeline_set_node(mr_pipeline *pipeline, const char *id, const mr_yaml *node, mr_diagnostics *diagnostics);
-/* Keeps the parameters needed to plan added sources. MR_ERROR_MEMORY. */
-int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params);
+/* Keeps the parameters needed to plan added sources, and the warnings that the caller has got. MR_ERROR_MEMORY. */
+int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params, const mr_diagnostics *diagnostics);

@@ -39,8 +39,12 @@ static int keep_inputs(mr_pipeline *pipeline, const mr_pipeline_params *params) 
     return status;
 }
 
+static void give(const mr_diagnostic *from, mr_diagnostics *to) {
+    mr_diagnose(to, from->severity, from->status, from->place, from->hint, "%s", from->message);
+}
+
 /* Keeps the text: the file may change, and standard input cannot be read again. */
-int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
+int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params, const mr_diagnostics *diagnostics) {
     mr_pipeline_params *own = &pipeline->params;
     *own = (mr_pipeline_params){.types = params->types, .plugins = params->plugins, .workers = params->workers,
                                 .grace_ns = params->grace_ns, .seed = params->seed, .force = params->force,
@@ -50,6 +54,8 @@ int mr_pipeline_keep(mr_pipeline *pipeline, const mr_pipeline_params *params) {
         keep_text(&pipeline->arena, params->path, &own->path) ||
         keep_text(&pipeline->arena, params->output, &own->output))
         return mr_fail(MR_ERROR_MEMORY, "no memory for a pipeline");
+    for (size_t i = 0; i < diagnostics->count; i++)
+        give(&diagnostics->item[i], &pipeline->warnings);
     return MR_OK;
 }
 
@@ -80,24 +86,38 @@ static int copy_sources(const mr_pipeline *pipeline, mr_plan *known) {
     return MR_OK;
 }
 
-/* Plans the pipeline with this source. Discards warnings: they were reported when the pipeline was opened. */
+static bool is_at(const mr_location *a, const mr_location *b) {
+    return a->line == b->line && a->column == b->column && strcmp(a->file ? a->file : "", b->file ? b->file : "") == 0;
+}
+
+/* Whether the caller already got this warning when the pipeline was opened. */
+static bool was_given(const mr_pipeline *pipeline, const mr_diagnostic *one) {
+    for (size_t i = 0; i < pipeline->warnings.count; i++)
+        if (is_at(&pipeline->warnings.item[i].place, &one->place) &&
+            strcmp(pipeline->warnings.item[i].message, one->message) == 0)
+            return true;
+    return false;
+}
+
+/* Gives the caller all that is due to this source. */
+static void give_news(const mr_pipeline *pipeline, const mr_diagnostics *found, mr_diagnostics *diagnostics) {
+    for (size_t i = 0; i < found->count; i++)
+        if (found->item[i].severity == MR_SEVERITY_ERROR || !was_given(pipeline, &found->item[i]))
+            give(&found->item[i], diagnostics);
+}
+
+/* Plans the pipeline with this source. */
 static int prove(mr_pipeline *pipeline, const mr_spec_added *added, mr_candidate *candidate,
                  mr_diagnostics *diagnostics) {
-    mr_diagnostics found = {0};
     mr_pipeline_params params = pipeline->params;
     mr_plan known;
     int status = copy_sources(pipeline, &known);
     if (status)
         return report(diagnostics, status);
-    status = mr_pipeline_plan_with(&candidate->with, &params, &known, added, &found);
+    status = mr_pipeline_plan_with(&candidate->with, &params, &known, added, diagnostics);
     mr_free(known.vertices);
-    for (size_t i = 0; status && i < found.count; i++)
-        if (found.item[i].severity == MR_SEVERITY_ERROR)
-            mr_diagnose(diagnostics, MR_SEVERITY_ERROR, found.item[i].status, found.item[i].place, found.item[i].hint,
-                        "%s", found.item[i].message);
     if (!status && (status = find_added(candidate->with, added->id, candidate)))
         report(diagnostics, status);
-    mr_diagnostics_fini(&found);
     return status;
 }
 
@@ -113,7 +133,7 @@ static const char unchanged[] = "nothing to change: it has these options";
 
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
-typedef int give_slot(mr_source_slots *slots, mr_candidate *candidate);
+typedef int take_slot(mr_source_slots *slots, mr_candidate *candidate);
 
 /* The file's content may have changed under the same name. */
 static bool names_secret(const mr_spec_added *added) {
@@ -132,15 +152,19 @@ static bool changes_nothing(const mr_pipeline *pipeline, const mr_spec_added *ad
            strcmp(before, after) == 0;
 }
 
-static int bring(mr_pipeline *pipeline, const mr_spec_added *added, give_slot *give, mr_diagnostics *diagnostics) {
+static int bring(mr_pipeline *pipeline, const mr_spec_added *added, take_slot *take, mr_diagnostics *diagnostics) {
     mr_candidate candidate = {0};
-    int status = prove(pipeline, added, &candidate, diagnostics);
-    bool sets = give == mr_source_replace && added->option_count && !names_secret(added);
+    mr_diagnostics found = {0};
+    int status = prove(pipeline, added, &candidate, &found);
+    bool sets = take == mr_source_replace && added->option_count && !names_secret(added);
     bool same = !status && sets && changes_nothing(pipeline, added, &candidate);
     if (same)
         mr_diagnose(diagnostics, MR_SEVERITY_WARNING, MR_OK, (mr_location){0}, NULL, "%s", unchanged);
-    else if (!status && (status = give(pipeline->graph->slots, &candidate)))
-        report(diagnostics, status);
+    else if (!status && (status = take(pipeline->graph->slots, &candidate)))
+        report(&found, status);
+    if (!same)
+        give_news(pipeline, &found, diagnostics);
+    mr_diagnostics_fini(&found);
     mr_plan_destroy(&candidate.with);
     return status;
 }

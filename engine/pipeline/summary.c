@@ -56,6 +56,7 @@ static size_t summarize_stage(const mr_graph *graph, size_t vertex, size_t first
                                   .device = planned->devices.names,
                                   .is_source = planned->role == MR_ROLE_SOURCE};
     summary->service = mr_services_read(graph->run.services, vertex);
+    summary->untaken = mr_services_untaken(graph->run.services, vertex);
     begin_shares(graph, planned, summary);
     for (size_t i = first; i < mr_wiring_count(graph->wiring) && mr_wiring_at(graph->wiring, i)->vertex == planned;
          i++, count++) {

@@ -328,6 +328,8 @@ static const mr_summary_field stage_fields[] = {
      "distribution of that time over all frames", .part = &durations, .metric = "stage_seconds"},
     {"service", MR_SUMMARY_PART, AT(mr_stage_summary, service), NULL, "for sinks that deliver to a service",
      .part = &service, .has = has_service, .omitted = true},
+    {"untaken", MR_SUMMARY_U64, AT(mr_stage_summary, untaken), NULL,
+     "for sinks that send to programs: frames that none has taken yet", .metric = "stage_untaken_frames"},
     {"devices", MR_SUMMARY_LIST, LIST_AT(mr_stage_summary, shares, share_count), .label = "device",
      .help = "the work of each device; empty for a stage that runs only on processors", .part = &share},
     {0}};

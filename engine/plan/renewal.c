@@ -95,6 +95,18 @@ static int *list_makers(const mr_plan *plan) {
     return whole ? maker : NULL;
 }
 
+bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {
+    bool exact = true, *before = mr_calloc(plan->vertex_count, sizeof *before);
+    if (!before)
+        return false;
+    mr_plan_mark_before(plan, (int)(vertex - plan->vertices), before);
+    for (size_t i = 0; i < plan->cut_count; i++)
+        exact &= plan->cuts[i].cut->mode == MR_CUT_RELIABLE ||
+                 (!before[plan->cuts[i].in] && !before[plan->cuts[i].out]);
+    mr_free(before);
+    return exact;
+}
+
 int mr_cut_maker(const mr_plan *plan, const mr_plan_vertex *end) {
     int *makers = list_makers(plan);
     int maker = makers ? makers[end - plan->vertices] : NOBODY;
@@ -104,4 +116,112 @@ int mr_cut_maker(const mr_plan *plan, const mr_plan_vertex *end) {
         maker = NOBODY;
     mr_free(makers);
     return maker < 0 ? NOBODY : maker;
+}
+
+/* ---- ends of ways ----------------------------------------------------------------------------------------------- */
+
+void mr_plan_count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
+    memset(ways, 0, plan->vertex_count);
+    ways[source] = 1;
+    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
+        for (size_t e = 0; e < plan->edge_count; e++) {
+            const mr_view_link *edge = &plan->edges[e];
+            if (edge->to != (int)v || !ways[edge->from])
+                continue;
+            bool joins = plan->vertices[v].input_count > 1;
+            int sum = joins ? 1 : ways[v] + ways[edge->from];
+            ways[v] = (unsigned char)(sum > 2 ? 2 : sum);
+        }
+}
+
+/* Whether any source's frames reach a vertex on several ways. */
+static bool has_several_ways(const mr_plan *plan, int vertex) {
+    unsigned char *ways = mr_alloc(plan->vertex_count + 1);
+    bool several = false;
+    for (uint32_t s = 0; ways && s < plan->source_count && !several; s++) {
+        mr_plan_count_ways(plan, s, ways);
+        several = ways[vertex] > 1;
+    }
+    mr_free(ways);
+    return several;
+}
+
+/* The node that makes frames again which come over a cut. The cut's end has forgotten them: it would take them for
+ * repetitions. */
+static int forgotten_for(const mr_plan *plan, const mr_plan_cut *cut, const int *makers) {
+    return leads_to(plan, cut->in, cut->from) ? cut->from : makers[cut->in];
+}
+
+/* Marks what comes before a vertex in its process, and the vertex. */
+static void mark_before_here(const mr_plan *plan, int vertex, bool *before) {
+    memset(before, 0, plan->vertex_count * sizeof *before);
+    before[vertex] = true;
+    for (size_t e = plan->edge_count; e-- > 0;)
+        before[plan->edges[e].from] |=
+            before[plan->edges[e].to] && plan->vertices[plan->edges[e].from].node == plan->vertices[vertex].node;
+}
+
+/* Whether frames over a cut go to that node, then or later. */
+static bool goes_back(const mr_plan *plan, const mr_plan_cut *cut, int node) {
+    return cut->to == node || leads_to(plan, cut->in, node);
+}
+
+/* What an end of a way gets that node's frames again as. On that node itself only repetitions of a former process's
+ * frames can come between others. */
+static mr_again judge(const mr_plan *plan, int end, int maker) {
+    const mr_plan_vertex *vertex = &plan->vertices[end];
+    mr_again found = MR_AGAIN_LEFT_OUT;
+    if (!mr_cut_is_exact(plan, vertex))
+        found = MR_AGAIN_TWICE_LIVE;
+    else if (has_several_ways(plan, end))
+        found = MR_AGAIN_TWICE_WAYS;
+    else if (plan->nodes[vertex->node].replicas > 1)
+        found = MR_AGAIN_TWICE_SHARED;
+    return found > MR_AGAIN_LEFT_OUT && vertex->node == maker ? MR_AGAIN_NOT : found;
+}
+
+static mr_again look_back(const mr_plan *plan, int end, const int *makers, int *maker);
+
+/* What comes over a cut again. The cut's end forgets, or its other end gives again what it gets again: frames on their
+ * way back, and those that it cannot leave out. */
+static mr_again look_over(const mr_plan *plan, const mr_plan_cut *cut, int end, const int *makers, int *maker) {
+    *maker = forgotten_for(plan, cut, makers);
+    if (*maker >= 0)
+        return judge(plan, end, *maker);
+    const mr_again again = look_back(plan, cut->out, makers, maker);
+    if (again != MR_AGAIN_NOT && goes_back(plan, cut, *maker))
+        return judge(plan, end, *maker);
+    return again == MR_AGAIN_LEFT_OUT ? MR_AGAIN_NOT : again;
+}
+
+/* The worst of all cuts into the vertex's process before it. */
+static mr_again look_back(const mr_plan *plan, int end, const int *makers, int *maker) {
+    mr_again found = MR_AGAIN_NOT;
+    bool *before = mr_alloc((plan->vertex_count + 1) * sizeof *before);
+    if (before)
+        mark_before_here(plan, end, before);
+    for (size_t i = 0; before && i < plan->cut_count; i++) {
+        int node = NOBODY;
+        const mr_again again =
+            before[plan->cuts[i].in] ? look_over(plan, &plan->cuts[i], end, makers, &node) : MR_AGAIN_NOT;
+        if (again <= found)
+            continue;
+        found = again;
+        *maker = node;
+    }
+    mr_free(before);
+    return found;
+}
+
+mr_again mr_plan_again(const mr_plan *plan, const mr_plan_vertex *end, int *maker) {
+    int *makers = plan->cut_count ? list_makers(plan) : NULL;
+    const int vertex = (int)(end - plan->vertices);
+    *maker = NOBODY;
+    mr_again found = makers ? look_back(plan, vertex, makers, maker) : MR_AGAIN_NOT;
+    if (found > MR_AGAIN_NOT && end->role == MR_ROLE_CUT_OUT && goes_back(plan, find_cut(plan, vertex), *maker))
+        found = MR_AGAIN_NOT;
+    if (found == MR_AGAIN_NOT)
+        *maker = NOBODY;
+    mr_free(makers);
+    return found;
 }

@@ -25,9 +25,8 @@ static bool find_returning(const mr_plan *plan, int node, returning *r) {
     return false;
 }
 
-/* The first vertex, from that end of a cut on within its process, that `is` so; NULL: there is none. */
-static const mr_plan_vertex *find_after(const mr_plan *plan, int in, returning *r,
-                                        bool (*is)(const mr_plan_vertex *vertex)) {
+/* The first join after that end of a cut within its process; NULL: there is none. */
+static const mr_plan_vertex *find_join(const mr_plan *plan, int in, returning *r) {
     for (size_t v = 0; v < plan->vertex_count; v++)
         r->reached[v] = false;
     r->reached[in] = true;
@@ -36,14 +35,10 @@ static const mr_plan_vertex *find_after(const mr_plan *plan, int in, returning *
         if (!r->reached[edge->from] || plan->vertices[edge->from].node != plan->vertices[edge->to].node)
             continue;
         r->reached[edge->to] = true;
-        if (is(&plan->vertices[edge->to]))
+        if (plan->vertices[edge->to].input_count > 1)
             return &plan->vertices[edge->to];
     }
     return NULL;
-}
-
-static bool joins(const mr_plan_vertex *vertex) {
-    return vertex->input_count > 1;
 }
 
 static bool is_sink(const mr_plan_vertex *vertex) {
@@ -53,7 +48,7 @@ static bool is_sink(const mr_plan_vertex *vertex) {
 /* A join waits for frames in order; the former process's can come before others. */
 static void warn_of_standing_still(mr_plan_builder *b, const mr_plan_cut *cut, returning *r) {
     const char *node = b->plan->nodes[cut->to].id;
-    const mr_plan_vertex *join = find_after(b->plan, cut->in, r, joins);
+    const mr_plan_vertex *join = find_join(b->plan, cut->in, r);
     char hint[384];
     if (!join || !r->from[cut->out] || mr_cut_maker(b->plan, &b->plan->vertices[cut->out]) == cut->to)
         return;
@@ -66,18 +61,28 @@ static void warn_of_standing_still(mr_plan_builder *b, const mr_plan_cut *cut, r
                 "dies and is replaced, the run may stand still", join->id, node, cut->cut->name);
 }
 
-/* The other node does again all that comes from a process that has replaced another. */
-static void warn_of_twice(mr_plan_builder *b, const mr_plan_cut *cut, returning *r) {
-    const mr_plan_vertex *sink = find_after(b->plan, cut->in, r, is_sink);
-    if (!sink || !mr_cut_comes_back(b->plan, &b->plan->vertices[cut->in]))
+/* Of sinks that leave nothing out: why, and what helps. */
+static const struct {
+    const char *why, *hint;
+} twice[] = {
+    [MR_AGAIN_TWICE_LIVE] = {"which nothing tells from others after a live cut", "use reliable cuts before it"},
+    [MR_AGAIN_TWICE_WAYS] = {"since they reach it on several ways", "give each way a sink of its own, or join them"},
+    [MR_AGAIN_TWICE_SHARED] = {"since its node has several processes", "put it on a node with one process"},
+};
+
+/* A process that has replaced another one makes its frames again. */
+static void warn_of_twice(mr_plan_builder *b, const mr_plan_vertex *sink) {
+    int maker;
+    const mr_again again = mr_plan_again(b->plan, sink, &maker);
+    char hint[256];
+    if (again <= MR_AGAIN_LEFT_OUT)
         return;
-    const char *node = b->plan->nodes[cut->from].id;
-    char hint[192];
-    snprintf(hint, sizeof hint, "put \"%s\" on a node from which nothing comes back to \"%s\", or on \"%s\" itself",
-             sink->id, node, node);
+    const char *node = b->plan->nodes[maker].id;
+    snprintf(hint, sizeof hint, "%s; or put \"%s\" on \"%s\" itself, or on a node from which nothing comes back to it",
+             twice[again].hint, sink->id, node);
     mr_diagnose(b->diagnostics, MR_SEVERITY_WARNING, MR_OK, sink->mark, hint,
                 "stages.%s: its frames come from the node \"%s\", and others go back there. If a process of that node "
-                "dies and is replaced, it may get some frames twice", sink->id, node);
+                "dies and is replaced, it may get some frames twice, %s", sink->id, node, twice[again].why);
 }
 
 static void lint_nodes(mr_plan_builder *b, returning *r) {
@@ -88,10 +93,11 @@ static void lint_nodes(mr_plan_builder *b, returning *r) {
             const mr_plan_cut *cut = &b->plan->cuts[i];
             if (cut->to == node)
                 warn_of_standing_still(b, cut, r);
-            if (cut->from == node)
-                warn_of_twice(b, cut, r);
         }
     }
+    for (size_t v = 0; v < b->plan->vertex_count; v++)
+        if (is_sink(&b->plan->vertices[v]))
+            warn_of_twice(b, &b->plan->vertices[v]);
 }
 
 int mr_lint_nodes(mr_plan_builder *b) {

@@ -25,6 +25,8 @@ enum {
 };
 
 static const int64_t SECOND_NS = 1000000000;
+/* How long all connections may be taken before those are closed whose clients still owe their request. */
+static const int64_t PATIENCE_NS = 50000000;
 
 /* Bytes of a stream that are given to the system at once, and that the system keeps: how far a slow client may lag. */
 static const struct {
@@ -68,7 +70,8 @@ struct mr_http_server {
     pthread_t thread;
     bool threaded;
     bool closed_one;              /* a connection has ended since the library ran */
-    int slots;
+    int64_t full_ns;              /* since when all slots are taken; 0: one is free */
+    int slots, taken;
     mr_http_request *slot;        /* the server's thread, and destroy after it, but for `woken` */
 };
 
@@ -82,6 +85,7 @@ static void begin_connection(mr_http_server *server, struct MHD_Connection *hand
     *context = NULL;
     if (!info || at == server->slots)
         return;
+    server->taken++;
     mr_http_request *request = *context = &server->slot[at];
     request->connection = handle;
     request->fd = info->connect_fd;
@@ -97,6 +101,7 @@ static void note_connection(void *context, struct MHD_Connection *handle, void *
         begin_connection(server, handle, socket_context);
     } else if (*socket_context) {
         server->closed_one = true;
+        server->taken--;
         ((mr_http_request *)*socket_context)->connection = NULL;
     }
 }
@@ -116,9 +121,13 @@ static void resume(mr_http_request *request) {
     MHD_resume_connection(request->connection);
 }
 
-static bool has_left(const mr_http_request *request) {
-    struct pollfd on = {.fd = request->fd, .events = POLLRDHUP};
+static bool has_come(const mr_http_request *request, short event) {
+    struct pollfd on = {.fd = request->fd, .events = event};
     return poll(&on, 1, 0) > 0;
+}
+
+static bool has_left(const mr_http_request *request) {
+    return has_come(request, POLLRDHUP);
 }
 
 /* The library does not notice when a suspended connection's client leaves, or closes the sending side. */
@@ -143,6 +152,26 @@ static void sweep_request(mr_http_request *request, int64_t now) {
     shutdown(request->fd, SHUT_RDWR);
     if (request->waiting)
         resume(request);
+}
+
+/* Clients that connect and send nothing, or a byte now and then, must not keep others away until their time is over. A
+ * request that has come and is not read yet is no fault of the client. */
+static void make_room(mr_http_server *server) {
+    const int64_t now = mr_now_ns();
+    if (server->taken < server->slots) {
+        server->full_ns = 0;
+        return;
+    }
+    server->full_ns = server->full_ns ? server->full_ns : now;
+    if (now - server->full_ns < PATIENCE_NS)
+        return;
+    server->full_ns = now;
+    for (int i = 0; i < server->slots; i++) {
+        mr_http_request *request = &server->slot[i];
+        if (request->connection && !request->asked && now - request->since_ns >= PATIENCE_NS &&
+            !has_come(request, POLLIN))
+            shutdown(request->fd, SHUT_RDWR);
+    }
 }
 
 static void sweep(mr_http_server *server) {
@@ -464,7 +493,8 @@ static void resume_woken(mr_http_server *server) {
 static int wait_ms(mr_http_server *server) {
     MHD_UNSIGNED_LONG_LONG ms;
     bool sooner = MHD_get_timeout(server->daemon, &ms) == MHD_YES && ms < (unsigned)server->sweep_ms;
-    return sooner ? (int)ms : server->sweep_ms;
+    int most_ms = sooner ? (int)ms : server->sweep_ms;
+    return server->full_ns && most_ms > PATIENCE_NS / 1000000 ? (int)(PATIENCE_NS / 1000000) : most_ms;
 }
 
 static void *serve(void *context) {
@@ -475,6 +505,7 @@ static void *serve(void *context) {
         poll(on, 2, wait_ms(server));
         resume_woken(server);
         sweep(server);
+        make_room(server);
         /* If there were as many connections as may be, the library accepts more when it is called again. */
         do {
             server->closed_one = false;

@@ -24,7 +24,9 @@
  * Headers on all answers keep foreign pages from showing them, and our pages from loading anything from elsewhere.
  * Requests are not logged.
  *
- * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. A request
+ * Limits: `most_streams` streams and 64 other connections; more wait in the system's queue until one ends. While all
+ * are taken, those are closed whose clients have not sent their request within 50 ms: a few clients that send nothing
+ * cannot keep others away. A request
  * that is not a stream can last for `timeout`, from its first byte to the answer's last. A stream is closed if its
  * client takes nothing for `timeout`, or has left (closed the connection, or the sending side). An event stream sends a
  * comment after `timeout` without events, so that proxies keep it. A request's line and headers must fit into 16 KiB,

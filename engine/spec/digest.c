@@ -1,24 +1,21 @@
 #include "engine/spec/digest.h"
 
-#include <libavutil/mem.h>
-#include <libavutil/sha.h>
-#include <stdio.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "engine/base/sha256.h"
 #include "millrace/status.h"
-
-enum { BITS = 256, BYTES = BITS / 8 };
 
 /* Buffers text for the sum, because a tree has thousands of short pieces. */
 typedef struct gathering {
-    struct AVSHA *sum;
+    mr_sha256 *sum;
     bool secrets; /* they count, too */
     size_t count;
     uint8_t bytes[4096];
 } gathering;
 
 static void pass_on(gathering *to) {
-    av_sha_update(to->sum, to->bytes, to->count);
+    mr_sha256_add(to->sum, to->bytes, to->count);
     to->count = 0;
 }
 
@@ -26,7 +23,7 @@ static void add(gathering *to, const char *text, size_t length) {
     if (length > sizeof to->bytes - to->count)
         pass_on(to);
     if (length > sizeof to->bytes) {
-        av_sha_update(to->sum, (const uint8_t *)text, length);
+        mr_sha256_add(to->sum, text, length);
         return;
     }
     memcpy(to->bytes + to->count, text, length);
@@ -88,19 +85,14 @@ static void add_node(gathering *to, const mr_yaml *node) {
     add(to, "e", 1);
 }
 
-static int digest_of(const mr_yaml *root, bool secrets, char text[MR_DIGEST_TEXT]) {
-    uint8_t digest[BYTES];
-    gathering all = {.sum = av_sha_alloc(), .secrets = secrets};
-    if (!all.sum || av_sha_init(all.sum, BITS)) {
-        av_free(all.sum);
-        return mr_fail(MR_ERROR_MEMORY, "no memory for the digest of a pipeline");
-    }
+static int digest_of(const mr_yaml *root, bool secrets, char text[MR_SHA256_TEXT]) {
+    gathering all = {.secrets = secrets};
+    int status = mr_sha256_begin(&all.sum);
+    if (status)
+        return status;
     add_node(&all, root);
     pass_on(&all);
-    av_sha_final(all.sum, digest);
-    av_free(all.sum);
-    for (size_t i = 0; i < BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    mr_sha256_finish(&all.sum, text);
     return MR_OK;
 }
 

@@ -10,29 +10,33 @@ static uint8_t *sample_at(const mr_blur_component *c, int32_t x, int32_t y) {
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-static int32_t mean_of(const mr_blur_component *c, const mr_blur_span *span, int32_t column, int32_t row) {
-    const int32_t left = column * span->cell_width, top = row * span->cell_height;
-    const int32_t right = left + span->cell_width < span->width ? left + span->cell_width : span->width;
-    const int32_t bottom = top + span->cell_height < span->height ? top + span->cell_height : span->height;
-    uint64_t sum = 0;
-    for (int32_t y = top; y < bottom; y++) {
-        const uint8_t *at = sample_at(c, span->left + left, span->top + y);
-        for (int32_t x = left; x < right; x++, at += c->step)
-            sum += mr_blur_get(c, at);
+/* Of the samples that the area hides. */
+static int32_t mean_of(const mr_blur_component *c, const mr_blur_area *area, int ellipse, const mr_blur_part *part) {
+    uint64_t sum = 0, count = 0;
+    for (int32_t y = part->top; y < part->bottom; y++) {
+        const uint8_t *at = sample_at(c, part->left, y);
+        for (int32_t x = part->left; x < part->right; x++, at += c->step)
+            if (!ellipse || mr_blur_hides(area, c, 1, x, y)) {
+                sum += mr_blur_get(c, at);
+                count++;
+            }
     }
-    return mr_blur_mean(sum, (uint64_t)(right - left) * (uint64_t)(bottom - top));
+    return count ? mr_blur_mean(sum, count) : MR_BLUR_OUTSIDE;
 }
 
-static void measure(const mr_blur_component *c, const mr_blur_area *area, int32_t *cells) {
+static void measure(const mr_blur_work *work, const mr_blur_component *c, const mr_blur_area *area, int32_t *cells) {
     const mr_blur_span span = mr_blur_span_of(area, c);
-    for (int32_t row = 0; row < area->rows; row++)
-        for (int32_t column = 0; column < area->columns; column++)
-            cells[row * area->columns + column] = mean_of(c, &span, column, row);
+    for (int32_t i = 0; i < area->rows * area->columns; i++) {
+        const mr_blur_part part = mr_blur_part_of(&span, i % area->columns, i / area->columns);
+        cells[i] = mean_of(c, area, work->ellipse && !area->whole, &part);
+    }
 }
 
 static void smooth(const mr_blur_area *area, int32_t *cells) {
     int32_t across[MR_BLUR_TABLE];
-    const int32_t columns = area->columns, rows = area->rows;
+    const int32_t columns = area->columns, rows = area->rows, middle = mr_blur_middle(cells, rows * columns);
+    for (int32_t i = 0; i < rows * columns; i++)
+        cells[i] = cells[i] == MR_BLUR_OUTSIDE ? middle : cells[i];
     for (int32_t i = 0; i < rows * columns; i++)
         across[i] = mr_blur_smooth(cells + i / columns * columns, i % columns, columns, 1);
     for (int32_t i = 0; i < rows * columns; i++)
@@ -105,7 +109,7 @@ static int run_blur(void *arguments) {
         return mr_fail(MR_ERROR_MEMORY, "no scratch memory to hide objects");
     for (int32_t i = 0; i < areas->count && work->how != MR_BLUR_FILL; i++)
         for (int32_t k = 0; k < work->components; k++) {
-            measure(&work->component[k], &areas->item[i], mr_blur_cells(work, i, k));
+            measure(work, &work->component[k], &areas->item[i], mr_blur_cells(work, i, k));
             if (work->how == MR_BLUR_GAUSSIAN)
                 smooth(&areas->item[i], mr_blur_cells(work, i, k));
         }

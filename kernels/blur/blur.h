@@ -1,10 +1,12 @@
 /* Hides areas of pictures, in place: blocks of one colour, a Gaussian blur, or black.
  *
  * An area is a rectangle of whole chroma samples, or the part of an ellipse in it. It is divided into square cells,
- * whose size follows from the longer side (see mr_blur_add). Each cell has the mean of its samples.
+ * whose size follows from the longer side (see mr_blur_add). Each cell has the mean of its samples that are hidden: a
+ * mean with samples from beyond an ellipse would draw its outline, which detectors take for a head. For the smoothing
+ * below, a cell outside the ellipse has the mean of the other cells.
  *
  *   pixelate   Every sample gets the mean of its cell.
- *   gaussian   Standard deviation: an eighth of the longer side, or two cells, with MR_BLUR_CELLS. The means of the
+ *   gaussian   Standard deviation: four cells, a quarter of the longer side with MR_BLUR_CELLS. The means of the
  *              cells are smoothed, and samples are interpolated between the centres. Samples outside the area have no
  *              effect: cells at the edge are replicated. So a direct convolution differs by a few levels inside, and by
  *              up to 20 at the edge of a picture full of contrasts.

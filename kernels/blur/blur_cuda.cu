@@ -11,18 +11,32 @@ __device__ static uint8_t *sample_at(const mr_blur_component *c, int32_t x, int3
     return c->data + y * c->stride + (ptrdiff_t)x * c->step;
 }
 
-/* Samples of a cell that this thread adds. */
-__device__ static uint64_t sum_of(const mr_blur_component *c, const mr_blur_span *span, int32_t left, int32_t top,
-                                  int32_t width, int32_t count) {
-    uint64_t own = 0;
-    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS)
-        own += mr_blur_get(c, sample_at(c, span->left + left + i % width, span->top + top + i / width));
-    return own;
+/* The samples of a cell that the area hides. */
+struct sums {
+    unsigned long long sum;
+    unsigned int count;
+};
+
+/* Adds this thread's. */
+__device__ static void add_samples(const mr_blur_work *work, const mr_blur_component *c, const mr_blur_area *area,
+                                   const mr_blur_part *part, sums *shared) {
+    const int32_t width = part->right - part->left, count = width * (part->bottom - part->top);
+    uint64_t sum = 0;
+    unsigned int hidden = 0;
+    for (int32_t i = (int32_t)threadIdx.x; i < count; i += THREADS) {
+        const int32_t x = part->left + i % width, y = part->top + i / width;
+        if (mr_blur_hides(area, c, work->ellipse, x, y)) {
+            sum += mr_blur_get(c, sample_at(c, x, y));
+            hidden++;
+        }
+    }
+    atomicAdd(&shared->sum, (unsigned long long)sum);
+    atomicAdd(&shared->count, hidden);
 }
 
 /* A block takes every STRIPES-th cell. */
 __global__ static void measure(const __grid_constant__ mr_blur_work work) {
-    __shared__ unsigned long long sum;
+    __shared__ sums shared;
     if ((int32_t)blockIdx.x >= work.areas->count)
         return;
     const mr_blur_area area = work.areas->item[blockIdx.x];
@@ -30,16 +44,14 @@ __global__ static void measure(const __grid_constant__ mr_blur_work work) {
     const mr_blur_span span = mr_blur_span_of(&area, c);
     int32_t *cells = mr_blur_cells(&work, (int32_t)blockIdx.x, (int32_t)blockIdx.y);
     for (int32_t i = (int32_t)blockIdx.z; i < area.columns * area.rows; i += STRIPES) {
-        const int32_t left = i % area.columns * span.cell_width, top = i / area.columns * span.cell_height;
-        const int32_t width = span.width - left < span.cell_width ? span.width - left : span.cell_width;
-        const int32_t height = span.height - top < span.cell_height ? span.height - top : span.cell_height;
+        const mr_blur_part part = mr_blur_part_of(&span, i % area.columns, i / area.columns);
         if (threadIdx.x == 0)
-            sum = 0;
+            shared = sums();
         __syncthreads();
-        atomicAdd(&sum, (unsigned long long)sum_of(c, &span, left, top, width, width * height));
+        add_samples(&work, c, &area, &part, &shared);
         __syncthreads();
         if (threadIdx.x == 0)
-            cells[i] = mr_blur_mean(sum, (uint64_t)width * (uint64_t)height);
+            cells[i] = shared.count ? mr_blur_mean(shared.sum, shared.count) : (int32_t)MR_BLUR_OUTSIDE;
     }
 }
 
@@ -53,6 +65,11 @@ __global__ static void smooth(const __grid_constant__ mr_blur_work work) {
     const int32_t i = (int32_t)threadIdx.x;
     if (i < columns * rows)
         before[i] = cells[i];
+    __syncthreads();
+    const int32_t middle = mr_blur_middle(before, columns * rows);
+    __syncthreads();
+    if (i < columns * rows && before[i] == MR_BLUR_OUTSIDE)
+        before[i] = middle;
     __syncthreads();
     if (i < columns * rows)
         across[i] = mr_blur_smooth(before + i / columns * columns, i % columns, columns, 1);

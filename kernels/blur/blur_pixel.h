@@ -4,8 +4,8 @@
 #include "kernels/blur/blur.h"
 #include "kernels/pixel.h"
 
-/* Bits after the point in a cell's value. */
-enum { MR_BLUR_BITS = 8, MR_BLUR_ONE = 1 << MR_BLUR_BITS, MR_BLUR_REACH = 6 };
+/* Bits after the point in a cell's value. MR_BLUR_OUTSIDE: all of the cell lies outside the ellipse. */
+enum { MR_BLUR_BITS = 8, MR_BLUR_ONE = 1 << MR_BLUR_BITS, MR_BLUR_REACH = 12, MR_BLUR_OUTSIDE = -1 };
 
 /* An area in samples of a component. */
 typedef struct mr_blur_span {
@@ -23,6 +23,21 @@ MR_PIXEL_INLINE mr_blur_span mr_blur_span_of(const mr_blur_area *area, const mr_
     span.cell_width = area->cell >> x;
     span.cell_height = area->cell >> y;
     return span;
+}
+
+/* A cell in samples of a component. */
+typedef struct mr_blur_part {
+    int32_t left, top, right, bottom;
+} mr_blur_part;
+
+MR_PIXEL_INLINE mr_blur_part mr_blur_part_of(const mr_blur_span *span, int32_t column, int32_t row) {
+    const int32_t right = span->left + span->width, bottom = span->top + span->height;
+    mr_blur_part part;
+    part.left = span->left + column * span->cell_width;
+    part.top = span->top + row * span->cell_height;
+    part.right = right - part.left < span->cell_width ? right : part.left + span->cell_width;
+    part.bottom = bottom - part.top < span->cell_height ? bottom : part.top + span->cell_height;
+    return part;
 }
 
 /* Reads and writes a sample. */
@@ -44,10 +59,21 @@ MR_PIXEL_INLINE int32_t mr_blur_mean(uint64_t sum, uint64_t count) {
     return (int32_t)((sum * MR_BLUR_ONE + count / 2) / count);
 }
 
-/* A cell smoothed along a row or column of `count` cells, `stride` apart. The Gaussian's variance is 3.75 cells: with
- * 1/12 from the means and 1/6 from the interpolation it is 4. Weights: exp(-k^2 / 7.5), 65536 in all. */
+/* The mean of an area's cells, which stands for those that lie outside its ellipse. */
+MR_PIXEL_INLINE int32_t mr_blur_middle(const int32_t *cells, int32_t count) {
+    int64_t sum = 0, inside = 0;
+    for (int32_t i = 0; i < count; i++)
+        if (cells[i] != MR_BLUR_OUTSIDE) {
+            sum += cells[i];
+            inside++;
+        }
+    return inside ? (int32_t)((sum + inside / 2) / inside) : 0;
+}
+
+/* A cell smoothed along a row or column of `count` cells, `stride` apart. The Gaussian's variance is 15.75 cells: with
+ * 1/12 from the means and 1/6 from the interpolation it is 16. Weights: exp(-k^2 / 31.5), 65536 in all. */
 MR_PIXEL_INLINE int32_t mr_blur_smooth(const int32_t *cells, int32_t at, int32_t count, int32_t stride) {
-    const int32_t weight[MR_BLUR_REACH + 1] = {13512, 11824, 7926, 4069, 1600, 482, 111};
+    const int32_t weight[MR_BLUR_REACH + 1] = {6596, 6392, 5812, 4959, 3971, 2984, 2104, 1393, 865, 504, 276, 142, 68};
     int64_t sum = (int64_t)weight[0] * cells[at * stride];
     for (int32_t k = 1; k <= MR_BLUR_REACH; k++) {
         const int32_t before = at - k < 0 ? 0 : at - k, after = at + k >= count ? count - 1 : at + k;

@@ -94,6 +94,42 @@ void mr_box_head_decode(const mr_box_head *head, const void *const *data, float 
     }
 }
 
+/* ---- numbers that are none --------------------------------------------------------------------------------------- */
+
+static bool is_any_nan(const float *at, int64_t count) {
+    bool found = false;
+    for (int64_t i = 0; i < count; i++)
+        found |= isnan(at[i]);
+    return found;
+}
+
+/* Boxes with a score for each class. The scores of a class, or of a box, stand one after the other. */
+static bool is_any_score_nan(const mr_box_head *head, const void *const *data) {
+    const mr_box_head_view *view = &head->scores;
+    const float *first = (const float *)data[view->output] + view->first;
+    bool found = false;
+    if (view->row == 1)
+        for (int32_t i = 0; i < head->classes && !found; i++)
+            found = is_any_nan(first + i * view->column, head->rows);
+    else
+        for (int64_t row = 0; row < head->rows && !found; row++)
+            found = is_any_nan(first + row * view->row, head->classes);
+    for (int64_t row = 0; row < head->rows && head->objectness.output >= 0 && !found; row++)
+        found = isnan(mr_box_number(data, &head->objectness, row, 0));
+    return found;
+}
+
+bool mr_box_head_has_nan(const mr_box_head *head, const void *const *data) {
+    bool found = false;
+    if (head->family == MR_BOX_HEAD_DB)
+        return is_any_nan(data[0], (int64_t)head->width * head->height);
+    if (head->family != MR_BOX_HEAD_CENTERFACE && head->classes)
+        return is_any_score_nan(head, data);
+    for (int64_t row = 0; row < head->rows && !found; row++)
+        found = mr_box_score_is_nan(head, data, row, 0);
+    return found;
+}
+
 /* ---- the answer -------------------------------------------------------------------------------------------------- */
 
 void mr_box_head_finish(const mr_box_head *head, float overlap, size_t most, mr_boxes *candidates) {

@@ -135,6 +135,8 @@ int mr_box_head_find(mr_box_head_family *family, const mr_box_head_params *param
 float mr_box_raw_limit(const mr_box_head *head, float score);
 /* The most candidates that an item can give: boxes times classes. */
 size_t mr_box_head_most(const mr_box_head *head);
+/* Whether a number that scores are made of is NaN: a network that overflows says nothing. Reads all of them. */
+bool mr_box_head_has_nan(const mr_box_head *head, const void *const *data);
 /* Adds all boxes whose score exceeds `score`. `data` has the outputs' items, in the order that mr_box_head_make got
  * them. `wanted` has a flag for each class, or MR_BOX_HEAD_MOST_CLASSES flags if the network gives class numbers; if it
  * is NULL, all are wanted. Boxes without a valid class number are skipped. */

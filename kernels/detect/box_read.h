@@ -141,6 +141,15 @@ MR_PIXEL_INLINE float mr_box_score(const mr_box_head *head, const void *const *d
     return head->logits ? mr_box_sigmoid(raw) : present * raw;
 }
 
+/* Whether a number that the score is made of is NaN. */
+MR_PIXEL_INLINE bool mr_box_score_is_nan(const mr_box_head *head, const void *const *data, int64_t row,
+                                         int64_t column) {
+    if (head->family == MR_BOX_HEAD_CENTERFACE)
+        return isnan(mr_centerface_number(head, data, MR_CENTERFACE_HEAT, 0, row));
+    return isnan(mr_box_number(data, &head->scores, row, column)) ||
+           (head->objectness.output >= 0 && isnan(mr_box_number(data, &head->objectness, row, 0)));
+}
+
 /* ---- corners, key points and masks ------------------------------------------------------------------------------- */
 
 MR_PIXEL_INLINE void mr_box_corner_numbers(const mr_box *candidate, float to[MR_BOX_CORNER_NUMBERS]) {

@@ -24,8 +24,10 @@ void mr_boxes_sort(mr_boxes *list) {
 }
 
 void mr_boxes_add(mr_boxes *list, const mr_box *candidate) {
-    if (!mr_box_is_finite(candidate))
+    if (!mr_box_is_finite(candidate)) {
+        list->odd++;
         return;
+    }
     list->passed++;
     if (candidate->score < list->least)
         return;

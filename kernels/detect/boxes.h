@@ -16,7 +16,7 @@
 typedef struct mr_boxes {
     mr_box *item;
     size_t count, capacity; /* capacity: at least 2 */
-    uint64_t passed;        /* number of candidates ever added */
+    uint64_t passed, odd;   /* number of candidates ever added, and of those skipped */
     float least;            /* at least this score is worth adding; -INFINITY until the list was full */
 } mr_boxes;
 

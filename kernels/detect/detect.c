@@ -16,6 +16,7 @@ static int find_lines(const mr_detect_work *work) {
     int status = mr_box_db_find(work->head, work->data[0], work->score, &lines);
     work->found->count = lines.count;
     work->found->cut = lines.cut && lines.most;
+    work->found->odd = !status && !lines.count && mr_box_head_has_nan(work->head, work->data);
     return status;
 }
 
@@ -47,6 +48,7 @@ int mr_detect(const mr_detect_work *work) {
     const size_t kept = candidates.count < (size_t)work->most ? candidates.count : (size_t)work->most;
     work->found->count = (int32_t)kept;
     work->found->cut = more || candidates.count > kept;
+    work->found->odd = candidates.odd || (!candidates.passed && mr_box_head_has_nan(work->head, work->data));
     memcpy(work->found->item, items, kept * sizeof *items);
     return add_numbers(work);
 }

@@ -19,6 +19,7 @@ MR_PIXEL_INLINE int32_t mr_detect_compared(int32_t most) {
 typedef struct mr_found {
     int32_t count;
     int32_t cut; /* 1: there were more than `most`, or than are compared */
+    int32_t odd; /* 1: a box above the score was not finite and is left out, or there was none and a score is NaN */
     mr_box item[];
 } mr_found;
 

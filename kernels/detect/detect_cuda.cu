@@ -8,9 +8,9 @@
 
 enum { COLLECT_THREADS = 256, COLLECT_BLOCKS = 256, FINISH_THREADS = 256, NUMBER_THREADS = 128, NUMBER_BLOCKS = 512 };
 
-/* Scratch memory: a counter, the candidates' keys, and the boxes that were kept. */
+/* Scratch memory: counters, the candidates' keys, and the boxes that were kept. */
 struct room {
-    uint32_t *count;
+    uint32_t *count, *odd, *nan; /* odd, nan: 1 if a box above the score is not finite, and if a score is NaN */
     uint64_t *key;
     mr_box *kept;
 };
@@ -22,7 +22,8 @@ __host__ __device__ static int64_t columns_of(const mr_box_head *head) {
 __host__ __device__ static room room_in(const mr_box_head *head, void *scratch) {
     uint8_t *at = (uint8_t *)scratch;
     uint64_t *key = (uint64_t *)(void *)(at + MR_DETECT_CUDA_COUNTERS);
-    return {(uint32_t *)scratch, key, (mr_box *)(void *)(key + head->rows * columns_of(head) + 1)};
+    uint32_t *counter = (uint32_t *)scratch;
+    return {counter, counter + 1, counter + 2, key, (mr_box *)(void *)(key + head->rows * columns_of(head) + 1)};
 }
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
@@ -55,6 +56,8 @@ __device__ static bool is_wanted(const mr_detect_cuda_work *work, int32_t index)
 __device__ static void consider(const mr_detect_cuda_work *work, const room *to, int64_t row, int64_t column) {
     const float score = mr_box_score(&work->head, work->data, work->limit, row, column);
     mr_box box;
+    if (mr_box_score_is_nan(&work->head, work->data, row, column))
+        *to->nan = 1; /* All writers write the same value. */
     if (!(score > work->score))
         return;
     const int32_t index = work->head.classes ? (int32_t)column : mr_box_class(&work->head, work->data, row);
@@ -62,7 +65,9 @@ __device__ static void consider(const mr_detect_cuda_work *work, const room *to,
         return;
     mr_box_read(&work->head, work->data, row, &box);
     box.score = score;
-    if (mr_box_is_finite(&box))
+    if (!mr_box_is_finite(&box))
+        *to->odd = 1;
+    else
         to->key[atomicAdd(to->count, 1u)] = key_of(score, (uint32_t)(row * columns_of(&work->head) + column));
 }
 
@@ -172,6 +177,7 @@ __device__ static void publish(const mr_detect_cuda_work *work, const room *from
     mr_found *found = work->found;
     found->count = 0;
     found->cut = more || shared->inside > work->most;
+    found->odd = *from->odd || (!*from->count && *from->nan);
     for (int32_t i = 0; i < shared->kept && found->count < work->most; i++)
         if (mr_box_any_is_inside(&from->kept[i], work->head.width, work->head.height))
             found->item[found->count++] = from->kept[i];

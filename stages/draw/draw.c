@@ -27,7 +27,8 @@ typedef struct state {
     const mr_planned_result *zones; /* NULL: none are drawn */
     uint32_t epoch;
     int64_t now_ns;
-    bool unmapped, full, missing; /* warned about it */
+    uint64_t full_frames, left_out; /* frames that had more to draw than a call has room for, and their shapes */
+    bool unmapped, missing;         /* warned about it */
 } state;
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
@@ -87,6 +88,9 @@ static int open_stage(mr_stage *self) {
 
 static void close_stage(mr_stage *self) {
     state *s = self->state;
+    if (s->full_frames)
+        mr_stage_warn(self, "%" PRIu64 " frame%s of %s had more to draw than a call has room for: %" PRIu64 " shapes "
+                      "were left out", s->full_frames, s->full_frames == 1 ? "" : "s", self->source_id, s->left_out);
     mr_font_close(&s->font);
     mr_free(s->tails);
 }
@@ -102,20 +106,21 @@ static void keep_up(state *s, const mr_frame *frame) {
     s->now_ns = now_ns;
 }
 
-/* Each is said once for a source. */
+/* Each is said once for a source, when it happens first. What is left out is also counted (close_stage). */
 static void warn(mr_stage *self, const mr_drawing *f, bool mapped) {
     state *s = self->state;
     if (!mapped && !s->unmapped)
         mr_stage_warn(self, "boxes are drawn as they are: frames do not say where their pixels lie in the source's "
                       "picture");
-    if (f->sketch->left_out && !s->full)
+    if (f->sketch->left_out && !s->full_frames)
         mr_stage_warn(self, "a frame has more to draw than a call has room for: %" PRIu64 " shapes are left out",
                       f->sketch->left_out);
     if (f->missing && !s->missing)
         mr_stage_warn(self, "no font has the character U+%04" PRIX32 ": install one, such as fonts-noto-cjk",
                       f->missing);
     s->unmapped |= !mapped;
-    s->full |= f->sketch->left_out > 0;
+    s->full_frames += f->sketch->left_out > 0;
+    s->left_out += f->sketch->left_out;
     s->missing |= f->missing != 0;
 }
 

@@ -55,6 +55,7 @@ typedef struct state {
     bool *wanted; /* NULL: all classes are */
     const mr_stage *self;
     atomic_uint_fast64_t cut;      /* frames with more objects than max */
+    atomic_uint_fast64_t odd;      /* frames with scores or boxes that are not finite */
     atomic_bool unknown;           /* a frame without geometry has come */
 } state;
 
@@ -319,9 +320,13 @@ static int check_device(const void *own, const char *device) {
 static void close_stage(mr_stage *self) {
     state *s = self->state;
     const unsigned long long cut = (unsigned long long)atomic_load(&s->cut);
+    const unsigned long long odd = (unsigned long long)atomic_load(&s->odd);
     if (cut)
         mr_stage_warn(self, "%llu frame%s had more objects than max (%lld), and keep%s the best", cut,
                       cut == 1 ? "" : "s", (long long)((const options *)self->options)->max, cut == 1 ? "s" : "");
+    if (odd)
+        mr_stage_warn(self, "in %llu frame%s scores or boxes were NaN or infinite: objects may be missing there", odd,
+                      odd == 1 ? "" : "s");
     release(s);
 }
 
@@ -347,7 +352,11 @@ static void publish(const void *context, mr_result *result, uint8_t *data, size_
         object.number = (int64_t)result->count + 1;
         objects[result->count++] = object;
     }
-    result->cut = found->cut;
+    result->cut = found->cut || found->odd;
+    if (found->odd && !atomic_fetch_add(&s->odd, 1))
+        mr_stage_warn(s->self, "%s gives scores or boxes that are NaN or infinite, which are left out: numbers of 16 "
+                      "bits overflow, and so does a picture whose values are not those of the training (mean, std)",
+                      s->model->file);
     if (found->cut && !atomic_fetch_add(&s->cut, 1))
         mr_stage_warn(s->self, "a frame has more objects than max (%lld): it keeps the best",
                       (long long)((const options *)s->self->options)->max);
@@ -567,8 +576,8 @@ const mr_stage_type mr_detect_stage = {
     .help = "Boxes are in pixels of the source's picture, whatever preprocess did: as it is shown (turned), in full "
             "size, not stretched by the sample aspect ratio. They are cut at the picture's edges; those without an "
             "area in it are dropped. Suppression is per class and equals ONNX's NonMaxSuppression; boxes that are not "
-            "finite are dropped before. If more than 8192 boxes (or 4 times max) exceed the score, the best are "
-            "compared.",
+            "finite are dropped before, and the log reports how many frames had some, or had scores that are NaN and "
+            "no object. If more than 8192 boxes (or 4 times max) exceed the score, the best are compared.",
     .inputs = inputs,
     .outputs = outputs,
     .options = table,

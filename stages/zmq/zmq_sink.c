@@ -84,15 +84,18 @@ typedef struct waiting {
 } waiting;
 
 /* Waits for programs. MR_ERROR_AGAIN: the message of an end has waited for `linger`, and none was sent. Then no program
- * may ever come for it. */
-static int await(const mr_stage *self, const outgoing *message, waiting *w) {
+ * may ever come for it. `counted`: the frame is among the unsent ones. */
+static int await(const mr_stage *self, const outgoing *message, bool counted, waiting *w) {
     const mr_zmq_sink_options *given = self->options;
     mr_zmq_sink *at = self->state;
     const int64_t now_ns = mr_now_ns();
     const uint64_t sent = mr_zmq_unsent_sent(&at->unsent);
     if (!w->since_ns || w->sent != sent)
         *w = (waiting){.since_ns = now_ns, .sent = sent, .told = w->told};
+    const int64_t untaken = message->frame && !counted;
+    mr_stage_count_untaken(self, untaken);
     const int status = mr_zmq_link_wait(at->socket, self, at->topics ? ZMQ_POLLIN : ZMQ_POLLOUT);
+    mr_stage_count_untaken(self, -untaken);
     const int64_t waits_ns = now_ns - w->since_ns;
     if (!status && !message->frame && waits_ns >= given->linger)
         return MR_ERROR_AGAIN;
@@ -123,7 +126,7 @@ static int await_subscribers(const mr_stage *self, const outgoing *message) {
     waiting w = {0};
     hear_subscribers(at);
     while (!at->begun && at->subscribers < given->subscribers) {
-        int status = await(self, message, &w);
+        int status = await(self, message, false, &w);
         if (status)
             return status;
         hear_subscribers(at);
@@ -150,7 +153,7 @@ static int send_first(const mr_stage *self, const outgoing *message, zmq_msg_t *
         if (zmq_msg_send(part, mr_zmq_handle(at->socket), ZMQ_DONTWAIT | (message->payload ? ZMQ_SNDMORE : 0)) >= 0)
             return MR_OK;
         int status = errno == EAGAIN || errno == EINTR
-                         ? await(self, message, &w)
+                         ? await(self, message, !message->payload, &w)
                          : mr_fail(MR_ERROR_IO, "%s: %s", mr_zmq_endpoint(at->socket), zmq_strerror(errno));
         if (status)
             return status;

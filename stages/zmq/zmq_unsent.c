@@ -31,6 +31,13 @@ void mr_zmq_unsent_fini(mr_zmq_unsent *unsent) {
     unsent->self = NULL;
 }
 
+/* The frame is sent, or dropped for this reason. */
+static void release(const mr_zmq_unsent *unsent, mr_zmq_entry *one, const char *reason) {
+    if (one->held)
+        mr_stage_count_untaken(unsent->self, -1);
+    mr_stage_release(unsent->self, &one->held, reason);
+}
+
 static void freed(void *data, void *hint) {
     mr_zmq_entry *gone = hint;
     mr_zmq_unsent *unsent = gone->unsent;
@@ -39,7 +46,7 @@ static void freed(void *data, void *hint) {
     if (gone->next)
         gone->next->link = gone->link;
     unsent->sent++;
-    mr_stage_release(unsent->self, &gone->held, NULL);
+    release(unsent, gone, NULL);
     pthread_cond_signal(&unsent->changed);
     pthread_mutex_unlock(&unsent->lock);
     mr_free(gone);
@@ -55,6 +62,8 @@ int mr_zmq_unsent_make(mr_zmq_unsent *unsent, zmq_msg_t *part, size_t bytes, mr_
     }
     made->held = *held;
     *held = NULL;
+    if (made->held)
+        mr_stage_count_untaken(unsent->self, 1);
     MR_LOCKED(&unsent->lock);
     made->next = unsent->first;
     made->link = &unsent->first;
@@ -110,7 +119,7 @@ size_t mr_zmq_unsent_drop(mr_zmq_unsent *unsent, uint32_t source, const char *re
     for (mr_zmq_entry *one = unsent->first; one; one = one->next) {
         if (!is_of(one, source) || !one->held)
             continue;
-        mr_stage_release(unsent->self, &one->held, reason);
+        release(unsent, one, reason);
         dropped++;
     }
     return dropped;

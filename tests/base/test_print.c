@@ -144,6 +144,19 @@ TEST(texts_end_with_a_whole_character) {
         assert_int_equal(mr_utf8_fit(cases[i].text, cases[i].most), cases[i].bytes);
 }
 
+/* Each character costs the same, however long the text: this one took hours. */
+TEST(long_texts_are_measured_once) {
+    enum { BYTES = 64 << 20 };
+    char *text = malloc(BYTES + 1);
+    assert_non_null(text);
+    memset(text, 'a', BYTES);
+    text[BYTES] = '\0';
+    assert_int_equal(mr_utf8_fit(text, BYTES), BYTES);
+    text[BYTES - 1] = '\xff';
+    assert_int_equal(mr_utf8_fit(text, BYTES), BYTES - 1);
+    free(text);
+}
+
 /* From Unicode's CaseFolding.txt (simple folding without Turkish). */
 TEST(letters_of_all_scripts_have_a_case) {
     static const char *const same[][2] = {

@@ -51,6 +51,34 @@ static void check_filled(const mr_result *result, const mr_object *object) {
     assert_null(mr_result_items(result, object->points));
 }
 
+TEST(items_elsewhere_are_noticed) {
+    ENDED_BY(mr_store_release) mr_store *store = NULL;
+    assert_int_equal(mr_store_create(&store), MR_OK);
+    mr_result *one = make(store, 2);
+    mr_object *object = (mr_object *)one->data + 1;
+    assert_true(mr_result_items_fit(one));
+    fill(one, object);
+    assert_true(mr_result_items_fit(one));
+    const uint32_t end = (uint32_t)one->items_bytes;
+    const mr_items quad = object->quad, wrong[] = {{end, 1}, {end - 4, 1}, {0, end / 4}, {0, UINT32_MAX},
+                                                   {UINT32_MAX, 1}, {UINT32_MAX, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        object->quad = wrong[i];
+        assert_false(mr_result_items_fit(one));
+        object->quad = quad;
+        /* In an item of a list. */
+        mr_object_attribute *attribute = (mr_object_attribute *)(uintptr_t)mr_result_items(one, object->attributes);
+        const mr_items text = attribute->text;
+        attribute->text = (mr_items){wrong[i].at, wrong[i].at ? end : UINT32_MAX};
+        assert_false(mr_result_items_fit(one));
+        attribute->text = text;
+    }
+    assert_true(mr_result_items_fit(one));
+    one->items_bytes = 0; /* as in a result without any */
+    assert_false(mr_result_items_fit(one));
+    one->items_bytes = end;
+}
+
 TEST(items_move_with_their_result) {
     ENDED_BY(mr_store_release) mr_store *store = NULL;
     assert_int_equal(mr_store_create(&store), MR_OK);

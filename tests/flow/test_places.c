@@ -252,6 +252,25 @@ TEST(a_fast_one_is_removed) {
     }
 }
 
+/* Its last frames wait in a batch for others, of a source that gives none: they do not wait for ever. */
+FLOW_EVERYWHERE(one_is_removed_whose_frames_wait_in_a_batch, FLOW_SEEDS(10),
+                FLOW "sources: {max: 3, like: {type: live}, go: {type: count, frames: 3},\n"
+                     "          gone: {type: count, frames: 3, period: 1ms}}\n"
+                     "stages:\n"
+                     "  one: {type: batcher, input: sources.*, batch: 8}\n"
+                     "  two: {type: batcher, input: one, batch: {size: 7, timeout: 1h}}\n"
+                     "  out: {type: collect, input: two}\n") {
+    mr_pipeline *pipeline = begin(text, seed, workers);
+    assert_int_equal(add(pipeline, "x", NULL, NULL, NULL), MR_OK);
+    await_end(pipeline, seed, "go");
+    assert_int_equal(row_of(pipeline, "go").delivered, 3);
+    assert_int_equal(remove_now(pipeline, seed, "gone"), MR_OK);
+    const mr_source_summary row = row_of(pipeline, "gone");
+    assert_int_equal(row.in, row.delivered);
+    assert_true(!row_of(pipeline, "x").ended);
+    finish(&pipeline);
+}
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 /* The linker redirects all calls here (tests/CMakeLists.txt). */

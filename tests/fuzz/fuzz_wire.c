@@ -78,6 +78,7 @@ static void write_again(mr_wire_writer *writer, mr_wire_reader *reader, mr_cut_m
     fault_if(mr_wire_write(writer, message, 1, &parts, &count));
     fault_if(mr_wire_read(reader, parts, count, 1, &again));
     fault_if(again.kind != message->kind);
+    fault_if(again.kind == MR_MESSAGE_ITEMS && again.items.made_by != message->items.made_by);
     drop_frames(&again);
 }
 

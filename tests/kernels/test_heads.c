@@ -53,8 +53,12 @@ static size_t numbers_of(const mr_format *format) {
     return count;
 }
 
+static bool all_nan; /* the numbers of floating outputs */
+
 static float random_number(const head_case *c) {
     static const float odd[] = {NAN, INFINITY, -INFINITY, 0.5f, 0.5f, -0.0f, 1e30f, -100};
+    if (all_nan)
+        return NAN;
     if (between(0, 60) == 0)
         return odd[between(0, 7)];
     return c->low + (c->high - c->low) * (float)between(0, 4096) / 4096;
@@ -100,6 +104,8 @@ static outputs make_outputs(const head_case *c) {
 static void expect_same(const mr_box_head *head, const mr_found *want, const mr_found *got) {
     assert_int_equal(got->count, want->count);
     assert_int_equal(got->cut, want->cut);
+    assert_int_equal(got->odd, want->odd);
+    assert_true(!all_nan || (want->odd == 1 && want->count == 0));
     assert_memory_equal(got->item, want->item, (size_t)want->count * sizeof *want->item);
     for (int32_t i = 0; i < want->count && head->numbers; i++) {
         const float *a = mr_found_numbers(want, head, MOST, i), *b = mr_found_numbers(got, head, MOST, i);
@@ -152,6 +158,14 @@ DEVICE_TEST(heads_find_the_same) {
         check(d, &cases[i], 0.3f, 0.4f, MOST, wanted, false);
         assert_in_range(check(d, &cases[i], 0.6f, 0.5f, MOST, NULL, true), 2, MOST);
     }
+}
+
+/* A network that overflows says nothing: that is no frame without objects. */
+DEVICE_TEST(heads_report_numbers_that_are_none) {
+    all_nan = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(check(d, &cases[i], 0.6f, 0.5f, MOST, NULL, false), 0);
+    all_nan = false;
 }
 
 /* Of very many candidates the best are selected before they are sorted. */

@@ -109,4 +109,70 @@ TEST(frames_that_pass_a_node_twice) {
                   "a: {stages: [one, both, kept]}, b: {stages: [two, last]}, c: {stages: far}", "-aabb---");
 }
 
+/* Of each collecting stage, in order: what it gets again, and who makes it. */
+static void expect_again(const char *stages, const char *nodes, const char *again) {
+    static const char *const words[] = {
+        [MR_AGAIN_NOT] = "", [MR_AGAIN_LEFT_OUT] = "out", [MR_AGAIN_TWICE_LIVE] = "live",
+        [MR_AGAIN_TWICE_WAYS] = "ways", [MR_AGAIN_TWICE_SHARED] = "shared"};
+    char text[1024], found[64] = "";
+    mr_diagnostics wrong = {0};
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
+    snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {n: {type: count}}\nstages:\n"
+             "  one: {type: pass, input: n}\n  two: {type: pass, input: one}\n  both: {type: pass, input: two}\n%s"
+             "nodes: {%s}\n", stages, nodes);
+    const mr_spec_params spec = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
+    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 1, .cuts = true, .runtime = "/run/test"};
+    const int status = mr_plan_load(&plan, &spec, &params, &wrong);
+    if (status)
+        mr_diagnostics_print(&wrong, stderr);
+    assert_int_equal(status, MR_OK);
+    size_t twice = 0;
+    for (size_t v = 0; v < plan->vertex_count; v++) {
+        int maker;
+        if (plan->vertices[v].output_count || plan->vertices[v].role != MR_ROLE_STAGE)
+            continue;
+        const mr_again one = mr_plan_again(plan, &plan->vertices[v], &maker);
+        twice += one > MR_AGAIN_LEFT_OUT;
+        strcat(strcat(found, words[one]), maker < 0 ? "-" : plan->nodes[maker].id);
+    }
+    assert_string_equal(found, again);
+    assert_int_equal(wrong.count, twice);
+    mr_diagnostics_fini(&wrong);
+}
+
+TEST(sinks_on_the_way) {
+    expect_again("  k: {type: collect, input: both}\n", "a: {stages: [one, two]}, b: {stages: [both, k]}", "-");
+    /* Also on the node itself: what came back for its former process comes between. */
+    expect_again("  k: {type: collect, input: two}\n  r: {type: collect, input: both}\n",
+                 "a: {stages: [one, both, r]}, b: {stages: [two, k]}", "outaouta");
+    expect_again("  k: {type: collect, input: both}\n"
+                 "  l: {type: pass, input: both}\n  r: {type: collect, input: l}\n",
+                 "a: {stages: [one, l, r]}, b: {stages: two}, c: {stages: [both, k]}", "outaouta");
+    expect_again("  k: {type: collect, input: both}\n"
+                 "  l: {type: meet, join: {x: one, y: both}}\n  r: {type: collect, input: l}\n",
+                 "a: {stages: [one, l, r]}, b: {stages: two}, c: {stages: [both, k]}", "outaouta");
+    /* On a node aside: the cut before it leaves them out. */
+    expect_again("  k: {type: collect, input: two}\n  l: {type: collect, input: both}\n",
+                 "a: {stages: [one, both]}, b: {stages: two}, c: {stages: [k, l]}", "--");
+}
+
+TEST(sinks_that_cannot_tell) {
+    expect_again("  k: {type: collect, input: [two, l]}\n  l: {type: pass, input: two}\n"
+                 "  r: {type: collect, input: both}\n",
+                 "a: {stages: [one, both, r]}, b: {stages: [two, k, l]}", "outawaysa");
+    expect_again("  k: {type: collect, input: l}\n  l: {type: pass, input: [two, m]}\n"
+                 "  m: {type: pass, input: two}\n"
+                 "  r: {type: collect, input: both}\n",
+                 "a: {stages: [one, both, r]}, b: {stages: [two, l, m]}, c: {stages: k}", "outawaysa");
+    expect_again("  k: {type: collect, input: l}\n  l: {type: pass, input: two, cut: live}\n"
+                 "  r: {type: collect, input: both}\n",
+                 "a: {stages: [one, both, r]}, b: {stages: two}, c: {stages: [l, k]}", "outalivea");
+}
+
+/* The cut to another node leaves out what its consumer has had from one process, not what it had from another one. */
+TEST(sinks_after_several_processes) {
+    expect_again("  k: {type: collect, input: two}\n  r: {type: collect, input: both}\n",
+                 "a: {stages: [one, both, r]}, b: {stages: two, replicas: 2}, c: {stages: k}", "sharedaouta");
+}
+
 RUN_TESTS(NULL, NULL)

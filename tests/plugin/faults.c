@@ -1,5 +1,7 @@
 /* A stage type whose author has made a mistake: `fault` says which. The engine must report each, and must not crash. */
+#include <millrace/objects.h>
 #include <millrace/plugin.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
@@ -11,7 +13,8 @@ static int negotiate(mr_negotiation *negotiation) {
     negotiation->outputs[0].follows = negotiation->outputs[0].shares = 0;
     if (!strcmp(given->fault, "negotiate"))
         return MR_ERROR_UNAVAILABLE; /* without a message */
-    return mr_promise_result(negotiation, 0, mr_kind_classes(), NULL, NULL);
+    const bool objects = !strcmp(given->fault, "items");
+    return mr_promise_result(negotiation, 0, objects ? mr_kind_objects() : mr_kind_classes(), NULL, NULL);
 }
 
 static int open_stage(mr_stage *self) {
@@ -28,6 +31,21 @@ static int emit_classes(mr_io *io, size_t count) {
     if (status)
         return status;
     result->count = count;
+    return mr_io_emit(io, 0, output);
+}
+
+/* An object whose outline lies elsewhere. */
+static int emit_object(mr_io *io) {
+    mr_frame *output = NULL;
+    mr_result *result = NULL;
+    int status = mr_io_share(io, mr_io_input(io), &output);
+    if (!status && (status = mr_io_add_result(io, output, mr_kind_objects(), 1, &result)))
+        mr_frame_unref(&output);
+    if (status)
+        return status;
+    result->count = 1;
+    memset(result->data, 0, sizeof(mr_object));
+    ((mr_object *)result->data)->quad = (mr_items){1 << 20, 8};
     return mr_io_emit(io, 0, output);
 }
 
@@ -50,6 +68,10 @@ static int process(mr_stage *self, mr_io *io) {
         return mr_io_emit(io, 0, NULL);
     if (!strcmp(fault, "count"))
         return emit_classes(io, (size_t)1 << 40);
+    if (!strcmp(fault, "items"))
+        return emit_object(io);
+    if (!strcmp(fault, "exit"))
+        exit(0);
     if (!strcmp(fault, "classes")) /* no mistake */
         return emit_classes(io, 2);
     if (!strcmp(fault, "port"))

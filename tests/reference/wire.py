@@ -94,6 +94,7 @@ def read_ours():
     same([(s.first, s.count, s.outcome) for s in said.settled], [(1, 5, 2), (6, 1, 3)], "settled")
     same((said.names[said.settled[1].stage - 1], said.names[said.settled[1].reason - 1]), ("s", "late"), "reason")
     said = Envelope.FromString(items[0]).items
+    same(said.made_by, 3 << 60, "maker")
     frame, gone = said.items
     same((frame.kind, frame.position, frame.source, frame.epoch, frame.seq, frame.sub), (0, 300, 1, 2, 2 ** 40, 4),
          "frame")
@@ -127,6 +128,7 @@ def write_theirs():
     items = Envelope(version=3, session=8, number=3)
     items.items.names.extend(["features", "embedding", "failed", "classify", "owl", "ctc"])
     items.items.media.append(Media(path="a.mp4").SerializeToString())
+    items.items.made_by = 2 ** 64 - 2
     packet = bytes(range(1, 6)) + bytes(64)
     tensor = struct.pack("<4f", 1, 2.5, 3, 4)
     items.items.blocks.add(bytes=len(packet))
@@ -159,14 +161,17 @@ def write_theirs():
         envelope.items.formats.add(payload=4)
         envelope.items.items.add(format=1, geometry=1)
     short.items.geometries.add(x=[1, 0, 0], y=[0, 1], width=4, height=3, source_width=80, source_height=70)
+    maker = Envelope(version=3)
+    maker.items.made_by = 2 ** 64 - 1
     given = [[sealed(welcome)], [sealed(items), packet, tensor], [damaged, packet, tensor], [sealed(items), packet],
              [sealed(items), packet[:-1] + b"x", tensor], [sealed(many)], [sealed(formless)],
              [sealed(short_text), packet, tensor], [sealed(placeless)], [sealed(short)],
-             [sealed(Envelope(version=9, number=1))]]
+             [sealed(maker)], [sealed(Envelope(version=9, number=1))]]
     told = subprocess.run([program, "read"], check=True, capture_output=True, input=b"".join(map(framed, given)))
     same(told.stdout.decode().splitlines(), [
         f"kind 2 session {2 ** 63} number 0 run 77 live 1",
-        "kind 4 session 8 number 3 [0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
+        f"kind 4 session 8 number 3 by {2 ** 64 - 2} "
+        "[0 9 1/1/5/0 - frame packet pts -9223372036854775808 age 40 media a.mp4 "
         "at 9.5,-3 of 80x70 plane 5:01..05 by features embedding tensor f32 4 2.5 by classify 7 0.5 owl "
         "by ctc 2 ab 0.5 0 - 1] "
         "[2 0 3/0/0/0 failed]",
@@ -178,6 +183,7 @@ def write_theirs():
         "refused: a result whose elements are not those of its kind",
         "refused: a frame with a geometry that the message does not describe",
         "refused: a geometry with an impossible value",
+        "refused: items of an impossible process",
         "refused: a message in version 9; 3 to 3 are read here",
     ], "what millrace reads")
 

@@ -80,7 +80,7 @@ static int write_items(mr_wire_writer *writer, mr_store *store) {
         {.kind = MR_CUT_FRAME, .identity = {1, 2, UINT64_C(1) << 40, 4}, .frame = frame, .position = 300},
         {.kind = MR_CUT_GAP, .identity = {1, 2, 9, 0}, .position = 301, .reason = "late"}};
     mr_cut_message items = {.kind = MR_MESSAGE_ITEMS, .version = MR_PROTOCOL_NEWEST,
-                            .session = 8, .number = 2, .items = {item, 2}};
+                            .session = 8, .number = 2, .items = {item, 2, UINT64_C(3) << 60}};
     int status = write_one(writer, &items);
     mr_frame_unref(&frame);
     return status;
@@ -138,6 +138,8 @@ static void tell(mr_cut_message *message) {
     printf("kind %d session %" PRIu64 " number %" PRIu64, (int)message->kind, message->session, message->number);
     if (message->kind == MR_MESSAGE_WELCOME)
         printf(" run %" PRIu64 " live %d", message->welcome.run, message->welcome.live);
+    if (message->kind == MR_MESSAGE_ITEMS)
+        printf(" by %" PRIu64, message->items.made_by);
     for (size_t i = 0; message->kind == MR_MESSAGE_ITEMS && i < message->items.count; i++) {
         mr_cut_item *item = &message->items.item[i];
         printf(" [%d %" PRIu64 " %u/%u/%" PRIu64 "/%u %s", (int)item->kind, item->position, item->identity.source,

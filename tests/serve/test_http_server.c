@@ -644,6 +644,34 @@ SERVER_TEST(limits_hold, NULL, 3, SHORT) {
         close(streams[i]);
 }
 
+static bool is_answered(void) {
+    FREED char *got = answer_to("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    return strstr(got, "<p>") != NULL;
+}
+
+/* Not even for an hour, and however many there are. */
+SERVER_TEST(clients_that_send_no_request_keep_nobody_away, NULL, 3, HOUR) {
+    enum { SILENT = 3 * (OTHERS + 3) };
+    static const char *const begun[] = {"", "GET / HTTP/1.1\r\nHost: loc", "POST /do HTTP/1.1\r\n" OURS
+                                        "Content-Length: 9\r\n\r\n{"};
+    int silent[SILENT], stream = asking("/events"), later = asking("/later");
+    await_states(at, 2);
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = connected(begun[i % 3]);
+    /* On a busy machine a client may be too slow, too: it would ask again. */
+    while (!is_answered())
+        continue;
+    /* Those who wait for their answer, or read a stream, stay. */
+    assert_int_equal(atomic_load(&at->states), 2);
+    publish(at);
+    assert_true(reads(stream, "data: 1\n\n"));
+    assert_true(reads(later, " 200 "));
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    close(stream);
+    close(later);
+}
+
 static size_t entries_of(const char *folder) {
     size_t count = 0;
     DIR *list = opendir(folder);

@@ -24,6 +24,7 @@
 #include <pthread.h>
 
 #include "engine/flow/instance/abandoned.h"
+#include "engine/flow/instance/again.h"
 #include "engine/flow/instance/closing.h"
 #include "engine/flow/instance/credit.h"
 #include "engine/flow/instance/entry.h"
@@ -61,6 +62,7 @@ struct mr_instance {
     mr_shares shares;
     mr_shedder shedder;
     mr_spacing spacing;
+    mr_again_filter again;
     mr_opening opening;
     mr_closing closing;
     mr_abandonment abandoned;

@@ -268,6 +268,48 @@ void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept) {
         mr_receipt_note(object, MR_NOTE_DELIVERED, NULL, NULL);
 }
 
+/* ---- frames that came again ------------------------------------------------------------------------------------ */
+
+/* With the lock. Takes a reference; NULL: none is open. */
+static mr_receipt *find_former(const mr_ledger *ledger, const mr_receipt *receipt, int period) {
+    for (mr_receipt *other = *bucket_of(ledger, &receipt->frame); other; other = other->chain)
+        if (other->returned < receipt->returned && (receipt->returned - other->returned) % period == 0 &&
+            other->frame.source == receipt->frame.source &&
+            mr_identity_compare(&other->frame, &receipt->frame) == 0 && catch_receipt(other))
+            return other;
+    return NULL;
+}
+
+void mr_receipt_await_former(mr_receipt *receipt, int period) {
+    for (; receipt; receipt = receipt->parent) {
+        mr_ledger *ledger = receipt->ledger;
+        pthread_mutex_lock(&ledger->lock);
+        mr_receipt *former = receipt->findable && !receipt->awaits ? find_former(ledger, receipt, period) : NULL;
+        if (former) {
+            receipt->awaits = true;
+            receipt->next_awaiting = former->awaiting;
+            former->awaiting = mr_receipt_ref(receipt);
+        }
+        pthread_mutex_unlock(&ledger->lock);
+        mr_receipt_unref(&former);
+    }
+}
+
+/* A frame that must come again must do so whichever of its makers' processes asks. */
+static void release_awaiting(mr_receipt *former) {
+    mr_receipt *receipt = former->awaiting;
+    former->awaiting = NULL;
+    while (receipt) {
+        mr_receipt *next = receipt->next_awaiting;
+        if (former->note == MR_NOTE_DROPPED)
+            mr_receipt_note(receipt, MR_NOTE_DROPPED, former->stage, former->reason);
+        mr_receipt_unref(&receipt);
+        receipt = next;
+    }
+}
+
+/* ---- objects that were gathered -------------------------------------------------------------------------------- */
+
 /* The frame of these objects has its outcome. */
 static void release_kept(mr_receipt *frame) {
     mr_receipt *object = frame->kept;
@@ -426,6 +468,7 @@ static void close_receipt(mr_receipt *receipt) {
     mr_ledger *ledger = receipt->ledger;
     note_objects(receipt);
     release_kept(receipt);
+    release_awaiting(receipt);
     if (receipt->parent)
         report_to(receipt->parent, receipt);
     pthread_mutex_lock(&ledger->lock);

@@ -36,6 +36,11 @@ int mr_ledger_derive(mr_receipt *parent, const mr_identity *frame, mr_receipt **
  * node, the outcome is reported there only when the frame has one: the other node must keep both, or neither. But at
  * most `kept` objects of a source wait for that; others are delivered now. Both may be NULL. */
 void mr_receipt_gather(mr_receipt *parent, mr_receipt *object, uint64_t kept);
+/* A frame that came again, and is left out since an end of its way has had it: closes only once the same frames that
+ * came before are closed, and is dropped if one of them is. Otherwise the producer would take it for settled although
+ * the former one may still be lost with this process. `period`: `returned` rises by it if the frames' maker is
+ * replaced. `receipt` may be NULL. */
+void mr_receipt_await_former(mr_receipt *receipt, int period);
 /* Notes an outcome; the gravest one counts. `receipt` may be NULL. */
 void mr_receipt_note(mr_receipt *receipt, mr_note note, const char *stage, const char *reason);
 

@@ -4,24 +4,10 @@
 #include <xxhash.h>
 
 #include "engine/base/memory.h"
+#include "engine/plan/renewal.h"
 #include "engine/text/options.h"
 
 /* ---- plans that cannot be resumed ------------------------------------------------------------------------------ */
-
-/* Counts the separate paths on which a source's frames reach each vertex without a join, up to two. */
-static void count_ways(const mr_plan *plan, uint32_t source, unsigned char *ways) {
-    memset(ways, 0, plan->vertex_count);
-    ways[source] = 1;
-    for (size_t v = plan->source_count; v < plan->vertex_count; v++)
-        for (size_t e = 0; e < plan->edge_count; e++) {
-            const mr_view_link *edge = &plan->edges[e];
-            if (edge->to != (int)v || !ways[edge->from])
-                continue;
-            bool joins = plan->vertices[v].input_count > 1;
-            int sum = joins ? 1 : ways[v] + ways[edge->from];
-            ways[v] = (unsigned char)(sum > 2 ? 2 : sum);
-        }
-}
 
 static int refuse(const mr_plan_vertex *vertex, const char *why) {
     return mr_fail(MR_ERROR_CONFIG, "%s: %s: %s", vertex->place, vertex->id, why);
@@ -41,7 +27,7 @@ static int check_ways(const mr_plan *plan) {
     unsigned char *ways = mr_alloc(plan->vertex_count + 1);
     int status = ways ? MR_OK : mr_fail(MR_ERROR_MEMORY, "no memory for a checkpoint");
     for (uint32_t s = 0; !status && s < plan->source_count; s++) {
-        count_ways(plan, s, ways);
+        mr_plan_count_ways(plan, s, ways);
         for (size_t v = plan->source_count; !status && v < plan->vertex_count; v++)
             if (ways[v] > 1 && plan->vertices[v].type->sync && mr_plan_is_here(plan, &plan->vertices[v]))
                 status = refuse(&plan->vertices[v], "frames of one source reach it on several paths, and after a crash "

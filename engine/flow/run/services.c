@@ -1,13 +1,19 @@
 #include "engine/flow/run/services.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
+typedef struct stage {
+    mr_service_report report;
+    _Atomic uint64_t untaken;
+} stage;
+
 struct mr_services {
-    pthread_mutex_t lock;
-    mr_service_report of[]; /* by vertex */
+    pthread_mutex_t lock; /* for the reports */
+    stage of[];           /* by vertex */
 };
 
 int mr_services_create(mr_services **services, size_t vertex_count) {
@@ -30,12 +36,20 @@ void mr_services_destroy(mr_services **services) {
 
 bool mr_services_note(mr_services *services, size_t vertex, const mr_service_report *report) {
     MR_LOCKED(&services->lock);
-    bool changed = services->of[vertex].phase != report->phase;
-    services->of[vertex] = *report;
+    bool changed = services->of[vertex].report.phase != report->phase;
+    services->of[vertex].report = *report;
     return changed;
 }
 
 mr_service_report mr_services_read(mr_services *services, size_t vertex) {
     MR_LOCKED(&services->lock);
-    return services->of[vertex];
+    return services->of[vertex].report;
+}
+
+void mr_services_count_untaken(mr_services *services, size_t vertex, int64_t change) {
+    atomic_fetch_add_explicit(&services->of[vertex].untaken, (uint64_t)change, memory_order_relaxed);
+}
+
+uint64_t mr_services_untaken(const mr_services *services, size_t vertex) {
+    return atomic_load_explicit(&services->of[vertex].untaken, memory_order_relaxed);
 }

@@ -1,4 +1,5 @@
-/* What sinks report about the services that they deliver to: the last report of each stage. Any thread. */
+/* What sinks report about the services and programs that take their frames: the last report of each stage, and how many
+ * frames no program has taken yet. Any thread. */
 #pragma once
 
 #include "millrace/stage.h"
@@ -10,3 +11,6 @@ void mr_services_destroy(mr_services **services);
 /* Returns whether the state changed. */
 bool mr_services_note(mr_services *services, size_t vertex, const mr_service_report *report);
 mr_service_report mr_services_read(mr_services *services, size_t vertex);
+/* Adds to the frames of a stage that no program has taken yet; negative: takes away. */
+void mr_services_count_untaken(mr_services *services, size_t vertex, int64_t change);
+uint64_t mr_services_untaken(const mr_services *services, size_t vertex);

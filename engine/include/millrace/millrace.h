@@ -224,8 +224,8 @@ MR_API void mr_pipeline_destroy(mr_pipeline **pipeline);
 /* A pipeline with `sources: {max: N}` may have up to N sources at a time and may begin with none. It runs until it is
  * asked to end. A new source is checked first, as mr_pipeline_open checks a file. Errors are in `diagnostics`: a wrong
  * key or value, an unreadable file, a format that a stage does not accept or the plan does not cover, or a source above
- * N. After an error nothing has changed. No source can delay the others or these calls, but add and set open the new
- * source once to learn its format.
+ * N. After an error nothing has changed. `diagnostics` also gets the warnings that mr_pipeline_open did not give. No
+ * source can delay the others or these calls, but add and set open the new source once to learn its format.
  *
  * Any thread may call these functions once the pipeline has started, several at once, but not from callbacks.
  * MR_ERROR_CANCELLED: the pipeline is stopping. */
@@ -244,8 +244,8 @@ MR_API int mr_pipeline_add_source(mr_pipeline *pipeline, const char *id, size_t 
 MR_API int mr_pipeline_remove_source(mr_pipeline *pipeline, const char *id, int64_t timeout_ns);
 /* Changes some options of a source and keeps the others. The new source is checked, then replaces the old one, as if
  * you removed the source and added it again. It begins in a new epoch once the last frame of the old source is settled;
- * the call does not wait for that. If no option changes, nothing happens and `diagnostics` gets a warning; but a source
- * that has ended begins again. */
+ * the call does not wait for that. If no option changes, nothing happens and `diagnostics` gets a warning without a
+ * place; but a source that has ended begins again. */
 MR_API int mr_pipeline_set_source(mr_pipeline *pipeline, const char *id, size_t option_count,
                                   const mr_override *options, mr_diagnostics *diagnostics);
 
@@ -384,6 +384,7 @@ typedef struct mr_stage_summary {
     int64_t p50_ns, p99_ns;   /* from entering the stage's queue to leaving the stage */
     mr_durations latency;     /* the same duration, for all frames */
     mr_service_report service; /* for a sink that delivers to a service; else UNREPORTED */
+    uint64_t untaken;         /* for a sink that sends to programs: frames that none has taken yet */
     size_t share_count;       /* one per device; none for copies and for stages that can only run on processors */
     mr_share_summary *shares;
 } mr_stage_summary;

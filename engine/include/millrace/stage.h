@@ -547,6 +547,10 @@ typedef struct mr_service_report {
 } mr_service_report;
 /* Any thread, until `close` returns. */
 MR_API void mr_stage_report_service(const mr_stage *self, const mr_service_report *report);
+/* For a sink without such a report, whose frames wait until another program takes them. Adds to their number
+ * (mr_stage_summary.untaken); a negative number takes away. While there are some, a run in which nothing moves does not
+ * count as stalled. Any thread, until `close` returns. */
+MR_API void mr_stage_count_untaken(const mr_stage *self, int64_t change);
 /* Writes a line to the log, prefixed with the stage's id. Repeated lines are counted; see mr_log_repeating. */
 MR_API void mr_stage_warn(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 MR_API void mr_stage_info(const mr_stage *self, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -11,6 +11,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
+#include "engine/plan/renewal.h"
 #include "millrace/log.h"
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
@@ -90,18 +91,6 @@ mr_order_cuts mr_cut_live_ones(const mr_plan *plan) {
 uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own) {
     const bool begins = !mr_cut_is_exact(run->plan, vertex) && reads_any(run->plan, vertex);
     return run->id.given ? run->id.number : begins ? own : 0;
-}
-
-bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex) {
-    bool exact = true, *before = mr_calloc(plan->vertex_count, sizeof *before);
-    if (!before)
-        return false;
-    mr_plan_mark_before(plan, (int)(vertex - plan->vertices), before);
-    for (size_t i = 0; i < plan->cut_count; i++)
-        exact &= plan->cuts[i].cut->mode == MR_CUT_RELIABLE ||
-                 (!before[plan->cuts[i].in] && !before[plan->cuts[i].out]);
-    mr_free(before);
-    return exact;
 }
 
 /* Whether the supervisor has left that file, such as "worker.ended" or "worker.1.failed". */

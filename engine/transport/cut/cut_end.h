@@ -22,9 +22,6 @@ mr_cut_times mr_cut_times_of(const mr_cut *cut);
 /* The identity of this process's end, without result kinds. It includes only the formats that all nodes can know: the
  * node that opens a source knows more, and frames carry formats themselves. */
 mr_session_self mr_cut_self(const mr_run *run, const mr_cut *cut, const mr_plan_vertex *vertex);
-/* Whether all cuts on the way to this vertex are reliable. Then frames with the same identity are the same frame and
- * pass once. After a live cut a new process is a new run, and all frames pass. */
-bool mr_cut_is_exact(const mr_plan *plan, const mr_plan_vertex *vertex);
 /* The run's number: MILLRACE_RUN, else 0 (any): everything that arrives while a receiver lives is one run, even if the
  * sender restarts. Only after live cuts does a process that reads sources start a run. */
 uint64_t mr_cut_run(const mr_run *run, const mr_plan_vertex *vertex, uint64_t own);

@@ -214,7 +214,7 @@ static mr_names_share *whose(void *context, uint64_t session) {
 /* Another process makes the frames. Those of the former one are still in the graph. */
 static void renew(cut_in *in, size_t producer, int64_t now_ns) {
     const uint64_t maker = mr_receiver_maker(in->receiver, (uint32_t)producer);
-    in->returned += (int)in->instance->run->plan->cut_count + 1;
+    in->returned += mr_plan_most_passes(in->instance->run->plan);
     mr_arrivals_set_returned(in->arrivals, in->returned);
     for (uint32_t s = 0; s < in->cut->source_count; s++) {
         mr_ordered mark = {.item = {.kind = MR_ITEM_GAP, .source = s, .identity = mr_identity_renewed(s, maker)}};

@@ -408,8 +408,10 @@ int mr_sender_offer(mr_sender *sender, const mr_cut_item *item, int64_t now_ns) 
     return offer_mark(sender, item);
 }
 
+/* Without a mark nothing is known: an older millrace before this node says nothing. */
 bool mr_sender_is_former(const mr_sender *sender, uint32_t source) {
-    return sender->lanes[source].made_by < sender->newest;
+    const uint64_t made_by = sender->lanes[source].made_by;
+    return made_by && made_by < sender->newest;
 }
 
 static void drop_former(mr_sender *sender, uint32_t source) {

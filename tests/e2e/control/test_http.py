@@ -18,6 +18,7 @@ import urllib.parse
 import urllib.request
 
 import jsonschema
+import zmq
 
 import harness
 from harness import MILLRACE, ROOT, PATIENT, TIMEOUT, free_port, pipeline, rows_in
@@ -280,14 +281,42 @@ class Health(Http):
                                            "send_bytes: 4KiB, backlog: 8KiB")
         child = self.start(text, wait=False)
         self.wait_until(lambda: "results is away" in self.get("/healthz").body, self.log, child)
+        self.stays_alive(child)
+        child.kill()
+
+    def stays_alive(self, child):
+        """While frames are in flight and none moves, for longer than `stall`. Returns the ledger."""
         seen, steady = None, time.monotonic()
-        while time.monotonic() - steady < 2.5:
+        while time.monotonic() - steady < 2.5 or not seen["in_flight"]:
+            self.assertIsNone(child.poll(), self.log.read_text())
             now = self.get("/api/v1/status").json["ledger"]
             seen, steady = (seen, steady) if now == seen else (now, time.monotonic())
             self.assertEqual(self.get("/livez").body, "ok\n")
             time.sleep(0.2)
-        self.assertGreater(seen["in_flight"], 0)
-        child.kill()
+        return seen
+
+    def test_a_run_that_waits_for_a_program_is_alive(self):
+        """One that has not come, and one that takes no more, even if the source gives no more."""
+        for reader in (False, True):
+            endpoint = f"ipc://{self.folder}/rows{int(reader)}"
+            text = pipeline(dict(max="2", made='type: "null", frames: 20, format: RGB24 640x480'), name="waits",
+                            top="http: {stall: 1s, linger: 0s}",
+                            out=f'type: zmq.push, input: sources.*, payload: raw, endpoint: "{endpoint}"')
+            child = self.start(text.replace("max: {2}", "max: 2"), wait=False)
+            with contextlib.ExitStack() as after:
+                if reader:
+                    context = after.enter_context(zmq.Context())
+                    puller = after.enter_context(context.socket(zmq.PULL))
+                    puller.rcvhwm = 1
+                    puller.connect(endpoint)
+                    self.wait_until(lambda: self.get("/api/v1/status").json["ledger"]["delivered"], self.log, child)
+                ledger = self.stays_alive(child)
+                stages = {row["id"]: row for row in self.get("/api/v1/stages").json}
+                self.assertGreater(stages["out"]["untaken"], 0)
+                self.assertLessEqual(stages["out"]["untaken"], ledger["in_flight"])
+                self.assertEqual(bool(ledger["delivered"]), reader)
+            child.kill()
+            child.wait()
 
     def test_a_run_that_stands_still_is_not_alive(self):
         fifo = self.folder / "rows"

@@ -23,9 +23,9 @@ BLURRED = HEAD.replace("sources:", "require: blurred\nsources:")
 def area_of(box, margin, width=WIDTH, height=HEIGHT):
     """The pixels of a grown box: left, top, right, bottom."""
     left, top, right, bottom = box
-    across, down = margin * (right - left), margin * (bottom - top)
-    return (max(math.floor(left - across), 0), max(math.floor(top - down), 0),
-            min(math.ceil(right + across), width), min(math.ceil(bottom + down), height))
+    grown = margin * max(right - left, bottom - top)
+    return (max(math.floor(left - grown), 0), max(math.floor(top - grown), 0),
+            min(math.ceil(right + grown), width), min(math.ceil(bottom + grown), height))
 
 
 def touches(one, other, grown=0.3):
@@ -86,23 +86,30 @@ class Blur(Case):
             want = picture.copy()
             want[top:bottom, left:right] = 0
             self.assertTrue(np.array_equal(got, want))
+        narrow = [(16, 12.8, 20.8, 51.2, 0.9, 0)]  # it grows by its longer side
+        _, (got,) = self.blur(", margin: 0.1", narrow)
+        self.assertTrue(np.array_equal(got, pixelated(picture, area_of((50, 20, 65, 80), 0.1))))
 
     def test_gaussian(self):
         picture = self.noise()
         _, (got,) = self.blur(", how: gaussian, margin: 0.1", [(16, 12.8, 35.2, 51.2, 0.9, 0)])
         left, top, right, bottom = area_of((50, 20, 110, 80), 0.1)
         inner = np.s_[top:bottom, left:right]
-        sigma = 2 * math.ceil((right - left) / 16)  # an eighth of the side, in whole cells
+        sigma = 4 * math.ceil((right - left) / 16)  # a quarter of the side, in whole cells
         reach = math.ceil(4 * sigma)
         weights = np.exp(-np.arange(-reach, reach + 1) ** 2 / (2 * sigma ** 2))
-        padded = np.pad(picture[inner].astype(float), ((reach, reach), (reach, reach), (0, 0)), mode="edge")
+        cells = pixelated(picture[inner], (0, 0, right - left, bottom - top), 16)  # they continue the edge
+        padded = np.pad(cells, ((reach, reach), (reach, reach), (0, 0)), mode="edge")
+        middle = np.s_[reach:-reach, reach:-reach]
+        padded[middle] = picture[inner]
+        pillow = Image.fromarray(padded.astype(np.uint8)).filter(ImageFilter.GaussianBlur(sigma))
+        pillow = np.array(pillow, float)[middle]
         for axis in (0, 1):
             padded = np.apply_along_axis(lambda row: np.convolve(row, weights / weights.sum(), "valid"), axis, padded)
-        pillow = np.array(Image.fromarray(picture[inner]).filter(ImageFilter.GaussianBlur(sigma)), float)
         for want in (padded, pillow):
             apart = np.abs(got[inner] - want)
-            self.assertLess(apart.mean(), 3)
-            self.assertLess(apart[sigma:-sigma, sigma:-sigma].max(), 7)  # cells, not samples, continue the edge
+            self.assertLess(apart.mean(), 1)
+            self.assertLess(apart.max(), 7)
         rest = np.ones(picture.shape, bool)
         rest[inner] = False
         self.assertTrue(np.array_equal(got[rest], picture[rest]))
@@ -123,6 +130,9 @@ class Blur(Case):
             self.assertTrue(inside[top:bottom, left:right].all())
             self.assertFalse((changed & ~inside).any())
             self.assertTrue((got[inside] == 0).all())
+        _, (got,) = self.blur(", how: fill, margin: 0.1, shape: ellipse", [(24, 16, 28, 48, 0.9, 0)])
+        left, top, right, bottom = area_of((75, 25, 87.5, 75), 0.1)
+        self.assertFalse(got[top:bottom, left:right].any())
         boxes = [(16, 16, 32, 48, 0.9, 0), (20, 20, 24, 24, 0.95, 0)]
         _, (got,) = self.blur(", margin: 0", boxes)
         self.assertTrue(np.array_equal(got, pixelated(picture, (50, 25, 100, 75))))
@@ -146,8 +156,12 @@ class Blur(Case):
                 self.assertTrue(np.array_equal(shown, want))
 
     def test_hidden_whole(self):
-        """More objects than max, and frames in which the named stage found nothing."""
+        """Numbers that are none, more objects than max, and frames in which the named stage found nothing."""
         picture = self.noise()
+        for odd in ((math.nan,) * 6, (math.inf, 8, 12, 16, 0.9, 0)):  # the network has overflowed
+            run, (got,) = self.blur(", how: fill", [odd])
+            self.assertFalse(got.any())
+            self.assertIn("1 picture was hidden whole: objects are missing", run.err)
         boxes = [(x, 8, x + 4, 16, 0.9, 0) for x in range(0, 60, 5)]
         for options, detect, reason in (
                 (", max: 3, how: fill", "", "more objects to hide than max"),
@@ -267,41 +281,47 @@ class Blur(Case):
         self.assertIn("stages.copy.input: pictures that are not blurred could get out here (require): photos -> decode "
                       "-> both -> copy", run.err)
 
+    # The network finds faces in these of the 93 stills of opencv-doc and imageio, among them a circuit board and a
+    # butterfly, and in the astronaut, which is in test_faces.
+    STILLS = ("aero3.jpg", "basketball1.png", "basketball2.png", "board.jpg", "butterfly.jpg", "graf3.png",
+              "left06.jpg", "leuvenB.jpg", "messi5.jpg", "right06.jpg", "sudoku.png")
+
     @unittest.skipUnless(CENTERFACE.exists() and OPENCV.exists(), f"no {CENTERFACE}: tools/test makes it")
-    def test_weak_faces(self):
+    def test_stills(self):
         """Where something was hidden that the network takes for a face, it finds none again, in pictures with large,
-        small and weak ones. The last one is for the box alone: in an ellipse the network finds it again."""
+        small and weak ones, whatever the way and the shape. The last picture is no such still, but a smaller one,
+        mirrored; in it the network finds a face again in an ellipse with a Gaussian blur."""
         (self.folder / "in").mkdir()
-        for name in ("basketball1.png", "messi5.jpg", "board.jpg", "sudoku.png", "right06.jpg"):
+        for name in self.STILLS:
             (self.folder / "in" / name).symlink_to(OPENCV / name)
-        with Image.open(OPENCV / "board.jpg") as board:  # with a margin of 0.3 it has a face again
+        with Image.open(OPENCV / "board.jpg") as board:  # an ellipse with the means of whole cells was a face again
             small = board.resize((round(board.width * 0.85), round(board.height * 0.85)), Image.Resampling.LANCZOS)
             ImageOps.mirror(small).save(self.folder / "in" / "z.png")
-        last = len(list((self.folder / "in").iterdir())) - 1
+        last = len(self.STILLS)
 
         def search(folder, score, more=""):
+            rows = self.folder / f"{folder.name}.jsonl"
             text = HEAD.format(uri=folder) + (
                 "  preprocess: {input: decode, fit: stretch, sides: {shorter: 32, least: 32x32, most: 1280x1280, "
                 "multiple: 32}}\n"
                 f"  detect: {{input: preprocess, model: '{CENTERFACE}', head: centerface, score: {score}, iou: 0.3}}\n"
-                f"  rows: {{type: jsonl, input: detect, path: '{self.folder}/{score}.jsonl'}}\n") + more
+                f"  rows: {{type: jsonl, input: detect, path: '{rows}'}}\n") + more
             self.run_pipeline(text, rows=False)
-            return {row["seq"]: row["objects"] for row in rows_in(self.folder / f"{score}.jsonl")}
+            return {row["seq"]: row["objects"] for row in rows_in(rows)}
 
-        hidden = search(self.folder / "in", 0.2, f"""\
-  both: {{type: join, join: {{pictures: decode, objects: detect}}}}
-  boxes: {{type: blur, input: both}}
-  ellipses: {{type: blur, input: both, shape: ellipse}}
-  first: {{type: images, input: boxes, path: '{self.folder}/box', name: "{{seq}}.png"}}
-  second: {{type: images, input: ellipses, path: '{self.folder}/ellipse', name: "{{seq}}.png"}}
-""")
-        self.assertGreater(sum(map(len, hidden.values())), 10)
-        for shape, grown in (("box", 0.4), ("ellipse", 0.78)):
-            again = search(self.folder / shape, 0.1)
-            with self.subTest(shape):
-                self.assertEqual([(seq, one["score"]) for seq, found in again.items() for one in found
-                                  for was in hidden[seq] if (shape == "box" or seq < last) and one["score"] > 0.2
-                                  and touches(one, was, grown)], [])
+        ways = [(how, shape) for how in ("pixelate", "gaussian", "fill") for shape in ("box", "ellipse")]
+        hidden = search(self.folder / "in", 0.2, "  both: {type: join, join: {pictures: decode, objects: detect}}\n" +
+                        "".join(f"  {how}-{shape}: {{type: blur, input: both, how: {how}, shape: {shape}}}\n"
+                                f"  {how}-{shape}-out: {{type: images, input: {how}-{shape}, "
+                                f"path: '{self.folder}/{how}-{shape}', name: '{{seq}}.png'}}\n" for how, shape in ways))
+        self.assertGreater(sum(map(len, hidden.values())), 20)
+        for how, shape in ways:
+            again = search(self.folder / f"{how}-{shape}", 0.1)
+            with self.subTest(how, shape=shape):
+                self.assertEqual([(sorted((self.folder / "in").iterdir())[seq].name, one["score"])
+                                  for seq, found in again.items() for one in found for was in hidden[seq]
+                                  if one["score"] > 0.2 and touches(one, was, 0.4 if shape == "box" else 0.78) and
+                                  (seq < last or (how, shape) != ("gaussian", "ellipse"))], [])
 
     @unittest.skipUnless(CENTERFACE.exists() and ASTRONAUT.exists(), f"no {CENTERFACE}: tools/test makes it")
     def test_faces(self):

@@ -1,6 +1,7 @@
 """draw: pixels of boxes equal those that NumPy paints; letters equal Pillow's, in three scripts; turned pictures are
 drawn on upright; refusals; drawn pictures go to encode and video."""
 import colorsys
+import re
 import subprocess
 
 import numpy as np
@@ -58,7 +59,7 @@ def painted(plane, mask, code):
 
 
 class Draw(Case):
-    def draw(self, source, options, after, boxes=BOXES, code=0, more=""):
+    def draw(self, source, options, after, boxes=BOXES, code=0, detect=""):
         """Draws constant objects on all pictures of a source."""
         save(self.folder / "model.onnx", {"o": rows_of(boxes)})
         (self.folder / "labels.txt").write_text("cat\ndog\nhen\nowl\n")
@@ -68,7 +69,7 @@ sources: {{pictures: {{uri: '{source}'}}}}
 stages:
   decode: {{input: pictures}}
   small:  {{type: preprocess, input: decode, fit: stretch}}
-  detect: {{input: small, model: '{self.folder}/model.onnx', head: end2end, labels: '{self.folder}/labels.txt'}}
+  detect: {{input: small, model: '{self.folder}/model.onnx', head: end2end, labels: '{self.folder}/labels.txt'{detect}}}
   joined: {{type: join, join: {{picture: decode, objects: detect}}}}
   draw:   {{input: joined, {options}}}
 {after}"""
@@ -242,6 +243,18 @@ stages:
         plain = self.images("label: '{label}'")
         tracked = self.images("label: '{label} #{track} {text} {zones}'")
         self.assertTrue(np.array_equal(plain, tracked))
+
+    def test_more_than_fits(self):
+        """What is left out is said at once, and counted in the end."""
+        boxes = [(x % 60, x // 160, x % 60 + 4, x // 160 + 4, 0.9, 0) for x in range(9600)]
+        run = self.draw(self.clip("yuv420p"), "label: '', thickness: 1", "  'null': {input: draw}\n", boxes,
+                        detect=", max: 10000")
+        self.assert_balanced(run)
+        first = re.findall(r"a frame has more to draw than a call has room for: (\d+) shapes are left out", run.err)
+        self.assertEqual(len(first), 1, run.err)
+        self.assertGreater(int(first[0]), 1000)
+        self.assertIn("3 frames of pictures had more to draw than a call has room for: "
+                      f"{3 * int(first[0])} shapes were left out", run.err)
 
     def test_refusals(self):
         self.photo()

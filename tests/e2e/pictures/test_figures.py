@@ -79,6 +79,28 @@ class Figures(ObjectsCase):
         self.assertIn("--pictures is empty",  # a variable that is not set
                       self.evaluate("--pictures", "", data="annotations/truth.json", code=64))
 
+    def test_sizes_of_pictures(self):
+        """Boxes are in pixels: a picture of another size than the annotations say is reported, and so is one that was
+        turned after it was labelled."""
+        save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 0)])})
+        (self.folder / "labels.txt").write_text("owl\n")
+        self.turned()  # a.png of 200x100, and b.png, which is shown with 100x200
+        for sizes, words in (({}, []), ({"a": (200, 100), "b": (100, 200)}, []), ({"a": (0, 0), "b": (None, 7)}, []),
+                             ({"a": (200, 100), "b": (200, 100)}, ["b.png has 100x200 pixels, and the annotations say "
+                                                                   "200x100"]),
+                             ({"a": (400, 200), "b": (100, 100)}, [".png has ",
+                                                                   "2 of 2 pictures do not have the size"])):
+            images = [{"id": i, "file_name": f"{name}.png",
+                       **dict(zip(("width", "height"), sizes.get(name, ())))} for i, name in enumerate("ab")]
+            (self.folder / "truth.json").write_text(json.dumps({
+                "images": images, "categories": [{"id": 1, "name": "owl"}],
+                "annotations": [{"id": 1, "image_id": 0, "category_id": 1, "bbox": [1, 2, 3, 4]}]}))
+            err = self.evaluate()
+            with self.subTest(sizes):
+                self.assertEqual(err.count("warning"), len(words), err)
+                for one in words:
+                    self.assertIn(one, err)
+
     def test_evaluation_refused(self):
         save(self.folder / "model.onnx", {"o": rows_of([(8, 4, 24, 36, 0.9, 1)])})
         (self.folder / "labels.txt").write_text("cat\ndog\n")
@@ -99,8 +121,10 @@ class Figures(ObjectsCase):
                 ({"annotations": [{**one, "category_id": 4}]}, 65, "has a category_id that no category has"),
                 ({"annotations": [{**one, "bbox": [1, 2, 3]}]}, 65, 'needs a "bbox" of four numbers'),
                 ({"annotations": [{**one, "bbox": [1, 2, -3, 4]}]}, 65, 'needs a "bbox" of four numbers'),
+                ({"annotations": [{**one, "image_id": "1"}]}, 65, "or that is no whole number"),
+                ({"categories": [category, {**category, "id": 2}]}, 65, 'two of categories have the name "owl"'),
                 ({"annotations": [[]]}, 65, "annotations[0] has an image_id that no image has")):
-            path.write_text(json.dumps({**whole, **change}))
+            path.write_text("\ufeff" + json.dumps({**whole, **change}))  # with a byte order mark, as from Windows
             with self.subTest(change):
                 self.assertIn(words, self.evaluate(code=code))
         path.write_text("{")

@@ -109,6 +109,22 @@ class Objects(ObjectsCase):
         self.assertEqual(seen, [[("dog", 8, 24), ("cat", 2, 9), ("owl", 40, 64)], [("dog", 8, 24), ("owl", 40, 64)],
                                 [("dog", 8, 24), ("cat", 2, 9)], []])
 
+    def test_numbers_that_are_none(self):
+        """A network that overflows has not searched: the log says so once, and in the end for how many frames."""
+        for name in ("a.png", "b.png"):
+            self.picture(name, 64, 64)
+        box = (8, 4, 24, 36, 0.9, 1)
+        for boxes, found, odd in (([box, (1, 1, np.inf, 9, 0.8, 1)], 1, True), ([(1, 1, 9, 9, np.inf, 1)], 0, True),
+                                  ([(np.nan,) * 6] * 3, 0, True), ([(1, 1, 9, 9, np.nan, 1), box], 1, False),
+                                  ([(*box[:4], 0.1, 1), (*box[:4], -np.inf, 1), (np.inf, 4, 24, 36, 0.1, 1)], 0,
+                                   False)):
+            save(self.folder / "model.onnx", {"o": rows_of(boxes)})
+            with self.subTest(boxes):
+                run = self.detect("head: end2end")
+                self.assertEqual([len(row["objects"]) for row in run.rows], [found, found])
+                self.assertEqual(run.err.count("model.onnx gives scores or boxes that are NaN or infinite"), odd)
+                self.assertEqual(run.err.count("in 2 frames scores or boxes were NaN or infinite"), odd)
+
     def test_labels_in_the_metadata(self):
         """Those of exporters, of `millrace export`, and in another stage."""
         boxes = [(8, 4, 24, 36, 0.9, 1), (2, 2, 9, 9, 0.6, 0)]

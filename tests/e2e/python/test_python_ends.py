@@ -140,7 +140,12 @@ print(ended, took < 1 + 5 * max(kept), took, max(kept))
         self.assertRegex(done.stdout, "^False True ")
 
     def test_the_interpreter_ends_with_a_run_under_way(self):
-        self.program("p = millrace.Pipeline(text=FILED); p.start(); time.sleep(0.1)")
+        self.program("""
+p = millrace.Pipeline(text=FILED)
+p.start()
+while p.summary()["ledger"]["delivered"] < 3:
+    time.sleep(0.01)
+""")
         self.assertGreater(len((self.folder / "rows.jsonl").read_text().splitlines()), 2)
         self.program("for frame in millrace.run(text=ENDLESS): sys.exit(3)", code=3)
         self.program("""

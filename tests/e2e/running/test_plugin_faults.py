@@ -31,6 +31,7 @@ class Faults(Case):
                             ("port", "emits on an output that it does not have"),
                             ("null", "emits NULL"),
                             ("count", "says that a result has more elements than it asked room for"),
+                            ("items", "gives an element items that are not among those of its result"),
                             ("answer", "returned 12345; its author must return a value of mr_answer")]:
             with self.subTest(fault):
                 run = self.run_pipeline(self.faulty(fault), code=70)
@@ -44,6 +45,11 @@ class Faults(Case):
             with self.subTest(fault):
                 run = self.run_pipeline(self.faulty(fault), code=code)
                 self.assertIn(says, run.err)
+
+    def test_an_exit_is_no_end_of_the_run(self):
+        done = call([MILLRACE, "run", self.write(self.faulty("exit"))], cwd=self.folder)
+        self.assertEqual(done.returncode, 70, done.stderr)
+        self.assertIn("a stage or library has called exit: the run ends at once", done.stderr)
 
     def test_a_message_belongs_to_one_failure(self):
         run = self.run_pipeline(self.faulty("spoken"), "--workers", "1")

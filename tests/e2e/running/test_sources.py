@@ -15,6 +15,7 @@ import threading
 import harness
 from harness import MILLRACE, TIMEOUT, call, pipeline
 
+Y4M = b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n" + (b"FRAME\n" + bytes(384)) * 9
 PATTERN = "lavfi:testsrc=size={size}:rate=25:duration={seconds}"
 
 
@@ -156,6 +157,31 @@ class Sources(harness.Controlled):
         self.assertEqual({line["argument"] for line in control}, {"a", "a\nb", "../x", "decode", "b", "c"})
         self.assertNotIn("testsrc", json.dumps(control))
 
+    def test_warnings_of_the_new_plan(self):
+        """Whoever adds a source gets those that `check` would show with it, but none that the run began with."""
+        (self.folder / "short.y4m").write_bytes(Y4M)
+        self.listed({})
+        self.out = self.folder / "x.csv"
+        child = self.start(changing(4, top="sources_from: cameras.yaml"))
+        clip = "uri=" + str(self.folder / "short.y4m")
+        late = ": it starts at 100 s, and"
+        self.assertRegex(self.ctl("add", "a", clip, "start=100s").stdout,
+                         f"^a is added\na: start: warning: sources.a{late} .*short.y4m lasts 0.36 s: .*\n$")
+        answer = json.loads(self.ctl("--json", "set", "a", "start=100s", "every=2").stdout)
+        self.assertRegex(answer["text"], f"^a starts again with these options\na: start: warning: sources.a{late}")
+        self.assertEqual([(one["severity"], one["file"]) for one in answer["diagnostics"]], [("warning", "a: start")])
+        self.assertEqual(answer["more"], 0)
+        self.assertEqual(self.ctl("add", "b", clip).stdout, "b is added\n")
+        wrong = json.loads(self.ctl("--json", "add", "c", clip, "start=100s", "every=-1", code=78).stdout)
+        self.assertRegex(wrong["error"], "^sources.c.every: -1 is out of range")
+        self.assertEqual([one["severity"] for one in wrong["diagnostics"]], ["error"])
+        self.listed({"d": f"uri: {self.folder / 'short.y4m'}, start: 100s"})
+        self.wait_until(lambda: self.of().get("d", {}).get("ended"))
+        self.ctl("drain")
+        told = self.ended(child)[1]
+        self.assertRegex(told, f"cameras.yaml:1:.*sources.d{late}")
+        self.assertEqual(told.count("ends like those of csv"), 1, told)
+
     def test_what_does_not_go_with_it(self):
         text = changing(2)
         plan = self.run_pipeline(self.write(text), verb="plan", rows=False)
@@ -260,7 +286,7 @@ class Sources(harness.Controlled):
         # A hangup reads it again: what could not be read may exist by now.
         (self.folder / "cameras.yaml").write_text(f"one: {{{steady}}}\nlate: {{uri: late.y4m}}\n")
         self.wait_until(lambda: "late.y4m" in errors.read_text())
-        (self.folder / "late.y4m").write_bytes(b"YUV4MPEG2 W16 H16 F25:1 C420jpeg\n" + (b"FRAME\n" + bytes(384)) * 9)
+        (self.folder / "late.y4m").write_bytes(Y4M)
         child.send_signal(signal.SIGHUP)
         self.wait_until(lambda: self.of().get("late", {}).get("delivered") == 9)
         self.listed({})

@@ -1,5 +1,6 @@
 /* Hiding areas of pictures, on random pictures of all layouts, against a direct way: for each sample the largest area
- * that covers one of its pixels, and from that the mean of the cell. Samples outside stay as they are. */
+ * that covers one of its pixels, and from that the mean of the cell's hidden samples. Samples outside stay as they
+ * are. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,34 +63,60 @@ static int sample(const picture *p, const uint8_t *bytes, int component, int x, 
 
 /* ---- the direct way ---------------------------------------------------------------------------------------------- */
 
+/* How a case hides. */
+typedef struct way {
+    mr_blur_how how;
+    bool ellipse;
+} way;
+
+static bool hides(const mr_blur_area *a, const way *w, int x, int y, int log2_x, int log2_y) {
+    const double width = a->oval_right - a->oval_left, height = a->oval_bottom - a->oval_top;
+    for (int py = y << log2_y; py < (y + 1) << log2_y; py++)
+        for (int px = x << log2_x; px < (x + 1) << log2_x; px++) {
+            const double dx = (px + 0.5 - a->oval_left) / width * 2 - 1;
+            const double dy = (py + 0.5 - a->oval_top) / height * 2 - 1;
+            if (px >= a->left && px < a->right && py >= a->top && py < a->bottom &&
+                (!w->ellipse || dx * dx + dy * dy <= 1 + 1e-12))
+                return true;
+        }
+    return false;
+}
+
 /* The first area that hides the sample; NULL: none does. */
-static const mr_blur_area *hider(const mr_blur_areas *areas, bool ellipse, int x, int y, int log2_x, int log2_y) {
-    for (int i = 0; i < areas->count; i++) {
-        const mr_blur_area *a = &areas->item[i];
-        const double width = a->oval_right - a->oval_left, height = a->oval_bottom - a->oval_top;
-        for (int py = y << log2_y; py < (y + 1) << log2_y; py++)
-            for (int px = x << log2_x; px < (x + 1) << log2_x; px++) {
-                const double dx = (px + 0.5 - a->oval_left) / width * 2 - 1;
-                const double dy = (py + 0.5 - a->oval_top) / height * 2 - 1;
-                if (px >= a->left && px < a->right && py >= a->top && py < a->bottom &&
-                    (!ellipse || dx * dx + dy * dy <= 1 + 1e-12))
-                    return a;
-            }
-    }
+static const mr_blur_area *hider(const mr_blur_areas *areas, const way *w, int x, int y, int log2_x, int log2_y) {
+    for (int i = 0; i < areas->count; i++)
+        if (hides(&areas->item[i], w, x, y, log2_x, log2_y))
+            return &areas->item[i];
     return NULL;
 }
 
-/* The mean of a cell, which is counted from the area's corner. */
-static double mean_of(const picture *p, const mr_blur_area *a, int component, int column, int row, int log2_x,
-                      int log2_y) {
+/* The mean of a cell's hidden samples. It is counted from the area's corner. -1: none is hidden. */
+static double mean_of(const picture *p, const mr_blur_area *a, const way *w, int component, int column, int row,
+                      int log2_x, int log2_y) {
     const int left = a->left + column * a->cell, top = a->top + row * a->cell;
     const int right = left + a->cell < a->right ? left + a->cell : a->right;
     const int bottom = top + a->cell < a->bottom ? top + a->cell : a->bottom;
     double sum = 0, count = 0;
     for (int y = top >> log2_y; y << log2_y < bottom; y++)
-        for (int x = left >> log2_x; x << log2_x < right; x++, count++)
-            sum += sample(p, p->before, component, x, y);
-    return sum / count;
+        for (int x = left >> log2_x; x << log2_x < right; x++)
+            if (hides(a, w, x, y, log2_x, log2_y)) {
+                sum += sample(p, p->before, component, x, y);
+                count++;
+            }
+    return count > 0 ? sum / count : -1;
+}
+
+/* The means of the cells. Those outside the ellipse have the mean of the others. */
+static void measure(const picture *p, const mr_blur_area *a, const way *w, int component, int log2_x, int log2_y,
+                    double *mean) {
+    double sum = 0, count = 0;
+    for (int i = 0; i < a->rows * a->columns; i++) {
+        mean[i] = mean_of(p, a, w, component, i % a->columns, i / a->columns, log2_x, log2_y);
+        sum += mean[i] < 0 ? 0 : mean[i];
+        count += mean[i] >= 0;
+    }
+    for (int i = 0; i < a->rows * a->columns; i++)
+        mean[i] = mean[i] < 0 ? sum / count : mean[i];
 }
 
 static int held(int value, int most) {
@@ -97,21 +124,18 @@ static int held(int value, int most) {
 }
 
 /* The smoothed mean of a cell: each weighs by its distance. */
-static double smoothed(const picture *p, const mr_blur_area *a, int component, int column, int row, int log2_x,
-                       int log2_y) {
+static double smoothed(const mr_blur_area *a, const double *mean, int column, int row) {
     double sum = 0, all = 0;
-    for (int dy = -6; dy <= 6; dy++)
-        for (int dx = -6; dx <= 6; dx++) {
-            const double weight = exp(-(dx * dx + dy * dy) / 7.5);
-            sum += weight * mean_of(p, a, component, held(column + dx, a->columns - 1),
-                                    held(row + dy, a->rows - 1), log2_x, log2_y);
+    for (int dy = -12; dy <= 12; dy++)
+        for (int dx = -12; dx <= 12; dx++) {
+            const double weight = exp(-(dx * dx + dy * dy) / 31.5);
+            sum += weight * mean[held(row + dy, a->rows - 1) * a->columns + held(column + dx, a->columns - 1)];
             all += weight;
         }
     return sum / all;
 }
 
-static double interpolated(const picture *p, const mr_blur_area *a, int component, int x, int y, int log2_x,
-                           int log2_y) {
+static double interpolated(const mr_blur_area *a, const double *mean, int x, int y, int log2_x, int log2_y) {
     const double u = ((x - (a->left >> log2_x)) + 0.5) / (a->cell >> log2_x) - 0.5;
     const double v = ((y - (a->top >> log2_y)) + 0.5) / (a->cell >> log2_y) - 0.5;
     double sum = 0;
@@ -119,41 +143,42 @@ static double interpolated(const picture *p, const mr_blur_area *a, int componen
         const double column = floor(u) + i % 2, row = floor(v) + i / 2;
         const double share = (1 - fabs(u - column)) * (1 - fabs(v - row));
         if (share > 0)
-            sum += share * smoothed(p, a, component, held((int)column, a->columns - 1),
-                                    held((int)row, a->rows - 1), log2_x, log2_y);
+            sum += share * smoothed(a, mean, held((int)column, a->columns - 1), held((int)row, a->rows - 1));
     }
     return sum;
 }
 
 /* Gaussian only: the value may differ by the rounding of cells, weights and shares. */
-static void check_value(const picture *p, const mr_blur_area *a, mr_blur_how how, int component, int x, int y) {
+static void check_value(const picture *p, const mr_blur_area *a, const way *w, int component, int x, int y) {
     const mr_pixel_info *info = mr_pixel_describe(p->format.pixel);
     const bool chroma = component > 0 && !info->rgb;
     const int log2_x = chroma ? info->chroma_w : 0, log2_y = chroma ? info->chroma_h : 0;
     const int got = sample(p, p->data, component, x, y);
     if (!a) {
         assert_int_equal(got, sample(p, p->before, component, x, y));
-    } else if (how == MR_BLUR_FILL) {
+    } else if (w->how == MR_BLUR_FILL) {
         const bool limited = !info->rgb && info->components > 1;
         assert_int_equal(got, chroma ? 1 << (info->depth - 1) : limited ? 16 << (info->depth - 8) : 0);
-    } else if (how == MR_BLUR_PIXELATE) {
-        const double mean = mean_of(p, a, component, (x - (a->left >> log2_x)) / (a->cell >> log2_x),
+    } else if (w->how == MR_BLUR_PIXELATE) {
+        const double mean = mean_of(p, a, w, component, (x - (a->left >> log2_x)) / (a->cell >> log2_x),
                                     (y - (a->top >> log2_y)) / (a->cell >> log2_y), log2_x, log2_y);
         assert_true(fabs(got - mean) <= 0.502);
     } else {
-        const double value = interpolated(p, a, component, x, y, log2_x, log2_y);
+        double mean[MR_BLUR_TABLE];
+        measure(p, a, w, component, log2_x, log2_y, mean);
+        const double value = interpolated(a, mean, x, y, log2_x, log2_y);
         assert_true(fabs(got - value) <= 0.6 + (1 << info->depth) / 250.0);
     }
 }
 
-static void check(const picture *p, const mr_blur_areas *areas, mr_blur_how how, bool ellipse) {
+static void check(const picture *p, const mr_blur_areas *areas, const way *w) {
     const mr_pixel_info *info = mr_pixel_describe(p->format.pixel);
     for (int k = 0; k < info->components; k++) {
         const bool chroma = k > 0 && !info->rgb;
         const int log2_x = chroma ? info->chroma_w : 0, log2_y = chroma ? info->chroma_h : 0;
         for (int y = 0; y << log2_y < p->format.height; y++)
             for (int x = 0; x << log2_x < p->format.width; x++)
-                check_value(p, hider(areas, ellipse, x, y, log2_x, log2_y), how, k, x, y);
+                check_value(p, hider(areas, w, x, y, log2_x, log2_y), w, k, x, y);
     }
 }
 
@@ -195,20 +220,20 @@ static void run_case(on_device *d, uint64_t seed) {
     random_state = seed;
     ENDED_BY(free_picture) picture p = draw_picture();
     const mr_blur_how how = (mr_blur_how)between(0, 2);
-    const bool ellipse = between(0, 1);
+    const way w = {how, between(0, 1)};
     FREED mr_blur_areas *areas = draw_areas(&p, how);
     mr_plane there[MR_MAX_PLANES];
     uint8_t *data = on_device_put(d, p.data, p.bytes);
     FREED int32_t *table = malloc(mr_blur_table_bytes(MOST));
     memset(table, 0x55, mr_blur_table_bytes(MOST));
-    mr_blur_work work = {.how = (int32_t)how, .ellipse = ellipse, .most = MOST,
+    mr_blur_work work = {.how = (int32_t)how, .ellipse = w.ellipse, .most = MOST,
                          .areas = on_device_put(d, areas, mr_blur_areas_bytes(MOST)),
                          .table = on_device_put(d, table, mr_blur_table_bytes(MOST))};
     mr_lay_out(&p.format, MR_ROW_ALIGNMENT, data, there);
     mr_blur_describe(&work, &p.format, there);
     assert_int_equal(mr_blur_enqueue(d->stream, &work), MR_OK);
     on_device_take(d, data, p.data, p.bytes);
-    check(&p, areas, how, ellipse);
+    check(&p, areas, &w);
     check_rest(&p);
     on_device_free(d, (void *)(uintptr_t)work.areas);
     on_device_free(d, work.table);

@@ -171,6 +171,26 @@ static void restart_receiver(pair *p, const char *name, uint64_t incarnation, in
     pair_drive(p, now_ns);
 }
 
+/* A node of an older version before the sender passes no marks on: its frames come all the same. */
+PAIR_TEST(test_frames_whose_maker_is_not_known) {
+    mr_sender_params sending = sending_as(100);
+    const mr_receiver_params receiving = receiving_as("b", 201);
+    sending.renewed = true;
+    pair_open(p, &sending, &receiving);
+    pair_drive(p, S);
+    assert_false(mr_sender_is_former(p->sender, 0));
+    pair_offer_all(p->sender, 0, 4);
+    pair_drive(p, S);
+    assert_int_equal(p->seen.fresh, 4);
+    pair_settle_and_drive(p, S);
+    restart_receiver(p, "b", 202, 10 * S);
+    p->seen = (pair_seen){0};
+    pair_offer_all(p->sender, 4, 7);
+    pair_drive(p, 10 * S);
+    assert_int_equal(p->seen.fresh, 3);
+    assert_int_equal(p->seen.settled, 0);
+}
+
 /* Frames go only to the process that made them, in whichever order both ends learn of a new one. */
 PAIR_TEST(test_who_made_a_frame_gets_it) {
     mr_sender_params sending = sending_as(100);

@@ -19,7 +19,7 @@ static bool is_away(mr_link_state phase) {
 
 bool mr_observed_is_held_up(const mr_summary *summary) {
     for (size_t i = 0; i < summary->stage_count; i++)
-        if (is_away(summary->stages[i].service.phase))
+        if (is_away(summary->stages[i].service.phase) || summary->stages[i].untaken)
             return true;
     for (size_t i = 0; i < summary->cut_count; i++)
         if (summary->cuts[i].absent)

@@ -32,8 +32,8 @@ typedef struct mr_observed_ledger {
 } mr_observed_ledger;
 
 mr_observed_ledger mr_observed_sum(const mr_observed *now);
-/* Whether something outside may hold up a process's frames: a service that is away, or all nodes at the other end of a
- * cut. */
+/* Whether something outside may hold up a process's frames: a service that is away, programs that have
+ * yet to take frames, or all nodes at the other end of a cut. */
 bool mr_observed_is_held_up(const mr_summary *summary);
 /* The same for any process that runs. */
 bool mr_observed_any_is_held_up(const mr_observed *now);

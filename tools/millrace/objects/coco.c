@@ -8,6 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/memory.h"
+#include "millrace/log.h"
 #include "millrace/status.h"
 
 static const size_t MOST_BYTES = (size_t)4 << 30;
@@ -16,7 +17,7 @@ static const size_t MOST_BYTES = (size_t)4 << 30;
 typedef struct named {
     int64_t id;
     const char *name;
-    int64_t video, frame; /* of pictures */
+    int64_t video, frame, width, height; /* of pictures */
     double rate;          /* of videos */
     size_t place;
 } named;
@@ -81,8 +82,10 @@ static int compare_ids(const void *one, const void *other) {
 
 static int read_item(const reading *r, const char *list, size_t index, yajl_val one, const char *key, named *to) {
     static const char *const frames[] = {"frame_id", "frame_index", NULL}, *const videos[] = {"video_id", NULL};
+    static const char *const widths[] = {"width", NULL}, *const heights[] = {"height", NULL};
     yajl_val text = key ? mr_json_member(one, key, yajl_t_string) : NULL;
-    *to = (named){.video = read_first(one, videos), .frame = read_first(one, frames)};
+    *to = (named){.video = read_first(one, videos), .frame = read_first(one, frames),
+                  .width = read_first(one, widths), .height = read_first(one, heights)};
     if (!read_number(mr_json_member(one, "fps", yajl_t_number), &to->rate))
         to->rate = 0;
     if ((key && !text) || !read_id(one, "id", &to->id))
@@ -112,6 +115,26 @@ static int read_named(const reading *r, yajl_val root, const char *name, const c
     return MR_OK;
 }
 
+static int compare_names(const void *one, const void *other) {
+    return strcmp(*(const char *const *)one, *(const char *const *)other);
+}
+
+/* Objects that are found have a label, which must say which class they are of. */
+static int check_names(const reading *r) {
+    const size_t count = r->to->class_count;
+    const char **names = mr_arena_array(&r->to->arena, count + 1, sizeof *names);
+    if (!names)
+        return MR_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        names[i] = r->classes[i].name;
+    qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            return mr_fail(MR_ERROR_DATA, "%s: two of categories have the name \"%s\": rename one, or make them one",
+                           r->path, names[i]);
+    return MR_OK;
+}
+
 /* The folder of pictures, by default the file's. */
 static const char *folder_of(const reading *r, const char *given) {
     const char *slash = strrchr(r->path, '/');
@@ -126,7 +149,8 @@ static int name_all(const reading *r) {
     mr_coco *to = r->to;
     to->pictures = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *to->pictures);
     to->classes = mr_arena_array(&to->arena, to->class_count + 1, sizeof *to->classes);
-    if (!to->pictures || !to->classes)
+    to->sizes = mr_arena_array(&to->arena, to->picture_count + 1, sizeof *to->sizes);
+    if (!to->pictures || !to->classes || !to->sizes)
         return MR_ERROR_MEMORY;
     for (size_t i = 0; i < to->picture_count; i++) {
         const char *name = r->pictures[i].name;
@@ -134,6 +158,8 @@ static int name_all(const reading *r) {
         if (!path)
             return MR_ERROR_MEMORY;
         to->pictures[r->pictures[i].place] = path;
+        memcpy(to->sizes[r->pictures[i].place], (int64_t[2]){r->pictures[i].width, r->pictures[i].height},
+               sizeof *to->sizes);
     }
     for (size_t i = 0; i < to->class_count; i++) {
         to->classes[i] = r->classes[i].name;
@@ -235,9 +261,9 @@ static int read_object(const reading *r, yajl_val object, size_t index, mr_boxed
     yajl_val area = mr_json_member(object, "area", yajl_t_number);
     int64_t crowd = 0, track = 0;
     if (!find_id(object, "image_id", r->pictures, r->to->picture_count, &to->image))
-        return wrong(r, "annotations", index, "has an image_id that no image has");
+        return wrong(r, "annotations", index, "has an image_id that no image has, or that is no whole number");
     if (!find_id(object, "category_id", r->classes, r->to->class_count, &label))
-        return wrong(r, "annotations", index, "has a category_id that no category has");
+        return wrong(r, "annotations", index, "has a category_id that no category has, or that is no whole number");
     if (!read_box(object, to))
         return wrong(r, "annotations", index, "needs a \"bbox\" of four numbers: left, top, width, height");
     if (!read_number(area, &to->area))
@@ -295,6 +321,8 @@ int mr_coco_read(mr_coco *coco, const char *path, const char *folder) {
     if (!status && mr_json_member(root, "videos", yajl_t_array))
         status = read_named(&r, root, "videos", NULL, &r.videos, &r.video_count);
     if (!status)
+        status = check_names(&r);
+    if (!status)
         status = order_pictures(&r);
     if (!status && !(coco->folder = folder_of(&r, folder)))
         status = MR_ERROR_MEMORY;
@@ -308,6 +336,23 @@ int mr_coco_read(mr_coco *coco, const char *path, const char *folder) {
     if (!status && coco->tracks)
         status = check_all_have_tracks(&r);
     return status || !coco->tracks ? status : mr_coco_check_tracks(coco, path);
+}
+
+void mr_coco_check_size(mr_coco *coco, size_t picture, int64_t width, int64_t height) {
+    const int64_t *size = coco->sizes ? coco->sizes[picture] : NULL;
+    if (!size || size[0] < 1 || size[1] < 1 || (size[0] == width && size[1] == height) ||
+        atomic_fetch_add(&coco->other_sizes, 1))
+        return;
+    mr_log(MR_LOG_WARNING, "%s has %lldx%lld pixels, and the annotations say %lldx%lld: its boxes are wrong if they "
+           "were drawn in a picture of that size, or in one that was not turned", coco->pictures[picture],
+           (long long)width, (long long)height, (long long)size[0], (long long)size[1]);
+}
+
+void mr_coco_report_sizes(const mr_coco *coco) {
+    const size_t count = atomic_load(&coco->other_sizes);
+    if (count > 1)
+        mr_log(MR_LOG_WARNING, "%zu of %zu pictures do not have the size that the annotations say", count,
+               coco->picture_count);
 }
 
 void mr_coco_fini(mr_coco *coco) {

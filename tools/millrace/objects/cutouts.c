@@ -140,8 +140,12 @@ static int label_process(mr_stage *self, mr_io *io) {
     if (!status)
         status = mr_io_add_result(io, frame, mr_kind_objects(),
                                   picture ? c->first[*picture + 1] - c->first[*picture] : 0, &result);
-    if (!status && picture)
+    if (!status && picture) {
+        double width, height;
+        size_of(input, &width, &height);
+        mr_coco_check_size(&present->coco, *picture, (int64_t)width, (int64_t)height);
         add_objects(c, *picture, input, result);
+    }
     return mr_io_finish(io, 0, frame, status);
 }
 
@@ -253,6 +257,7 @@ static int run(cutting *c, bool *told) {
         status = mr_pipeline_start(pipeline);
     if (!status)
         status = await_end(c, pipeline);
+    mr_coco_report_sizes(&c->coco);
     mr_pipeline_destroy(&pipeline);
     mr_diagnostics_fini(&wrong);
     free(text);

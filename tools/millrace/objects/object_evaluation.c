@@ -269,11 +269,15 @@ static size_t picture_of(evaluation *e, const mr_frame *frame) {
 static void take(void *context, const char *source, const mr_frame *frame) {
     evaluation *e = context;
     const mr_result *result = mr_frame_result(frame, mr_kind_objects(), NULL);
+    double size[2];
     MR_LOCKED(&e->lock);
     const size_t picture = result ? picture_of(e, frame) : SIZE_MAX;
     if (picture == SIZE_MAX)
         return;
     e->seen_count += picture < e->coco.picture_count;
+    mr_geometry_display_size(&frame->geometry, size);
+    if (e->coco.pictures && size[0] > 0)
+        mr_coco_check_size(&e->coco, picture, (int64_t)size[0], (int64_t)size[1]);
     e->more += picture >= e->coco.picture_count;
     for (size_t i = 0; i < result->count && !e->status; i++)
         e->status = add_object(e, picture, (const mr_object *)result->data + i);
@@ -523,6 +527,7 @@ static int work(evaluation *e) {
             status = write_list(e);
         if (!status)
             status = run(e);
+    mr_coco_report_sizes(&e->coco);
     }
     return status ? status : judge(e);
 }

@@ -10,7 +10,7 @@
  *     {"millrace": 1, "ok": false, "exit_code": 64, "error": "pipeline classify does not use a device \"cuda:1\""}
  *
  *     {"millrace": 1, "do": "add", "argument": "door", "options": {"uri": "door.mp4", "every": "10"}}
- *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is there\n"}
+ *     {"millrace": 1, "ok": true, "pid": 4711, "text": "door is added\n"}
  *
  *     {"millrace": 1, "do": "tap", "argument": "detect", "options": {"wait": "1", "values": "8", "picture": "true"}}
  *     {"millrace": 1, "ok": true, "pid": 4711, "sample": {"stage": "detect", "format": "...", "record": {...}}}
@@ -19,7 +19,8 @@
  * (argument: a device), drain, stop, log (argument: a level), and add, set and remove (argument: a source id;
  * "options": YAML texts by key), and tap (argument: a stage or source; exit code 75 if no frame has passed in time).
  * The requests on a connection are done in order, each after the answer to the one before. "status" is the object that
- * `run --json` prints, so far; "text" is the same for people. A client that does not read an answer within three
+ * `run --json` prints, so far; "text" is the same for people. "diagnostics" and "more" are as in `check --json`: errors
+ * and warnings about a source that was added or changed. A client that does not read an answer within three
  * seconds is disconnected. If there are more clients than MR_CONTROL_CLIENTS, the run closes a connection whose next
  * request it has not read; the client may send that request again. Requests that came before the end of the run are
  * answered. A request that changes something is entered into the audit log, even if it is refused.

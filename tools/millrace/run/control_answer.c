@@ -13,6 +13,7 @@
 #include "engine/base/nearest.h"
 #include "millrace/audit.h"
 #include "millrace/log.h"
+#include "tools/millrace/cli/complaints.h"
 #include "tools/millrace/run/control.h"
 #include "tools/millrace/run/control_tap.h"
 #include "tools/millrace/summary/summary.h"
@@ -24,6 +25,7 @@ typedef struct request {
     mr_override *options;
     mr_pipeline *pipeline;
     char *text;                  /* the answer for people; NULL: none */
+    mr_diagnostics found;        /* about an added or changed source; mostly none */
     mr_sample sample;            /* tap's answer */
 } request;
 
@@ -84,15 +86,15 @@ static int set_log(request *asked) {
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
 /* All errors as one message; those in a file with places. */
-static int fail_with(const mr_diagnostics *wrong, int status) {
+static int fail_with(const mr_diagnostics *found, int status) {
     char *text = NULL;
-    size_t length = 0;
+    size_t length = 0, errors = 0;
     FILE *stream = open_memstream(&text, &length);
-    for (size_t i = 0; stream && i < wrong->count; i++) {
-        const mr_diagnostic *one = &wrong->item[i];
+    for (size_t i = 0; stream && i < found->count; i++) {
+        const mr_diagnostic *one = &found->item[i];
         if (one->severity != MR_SEVERITY_ERROR)
             continue;
-        fputs(i ? "; " : "", stream);
+        fputs(errors++ ? "; " : "", stream);
         if (one->place.line)
             fprintf(stream, "%s:%d:%d: ", one->place.file, one->place.line, one->place.column);
         fprintf(stream, "%s%s%s", one->message, one->hint ? " - " : "", one->hint ? one->hint : "");
@@ -104,20 +106,32 @@ static int fail_with(const mr_diagnostics *wrong, int status) {
     return status;
 }
 
+/* The change and the warnings that it brings, as `check` prints them. */
+static char *say_change(const char *source, const char *done, const mr_diagnostics *found) {
+    /* A warning without a place says that there was nothing to change. */
+    bool changed = !found->count || found->item[0].place.file;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *stream = open_memstream(&text, &length);
+    if (!stream)
+        return NULL;
+    fprintf(stream, "%s%s%s\n", source, changed ? " " : ": ", changed ? done : found->item[0].message);
+    if (changed)
+        mr_diagnostics_print(found, stream);
+    fclose(stream);
+    return text;
+}
+
 typedef int change_function(mr_pipeline *pipeline, const char *id, size_t option_count, const mr_override *options,
                             mr_diagnostics *diagnostics);
 
 static int change(request *asked, change_function *function, const char *done) {
-    mr_diagnostics wrong = {0};
-    int status = function(asked->pipeline, asked->argument, asked->option_count, asked->options, &wrong);
+    mr_diagnostics *found = &asked->found;
+    int status = function(asked->pipeline, asked->argument, asked->option_count, asked->options, found);
     if (status)
-        status = fail_with(&wrong, status);
-    else if (wrong.count)
-        asked->text = words("%s: %s\n", asked->argument, wrong.item[0].message);
-    else
-        asked->text = words("%s %s\n", asked->argument, done);
-    mr_diagnostics_fini(&wrong);
-    return status;
+        return fail_with(found, status);
+    asked->text = say_change(asked->argument, done, found);
+    return MR_OK;
 }
 
 static int add(request *asked) {
@@ -351,6 +365,9 @@ char *mr_control_answer(const char *line, mr_pipeline *pipeline, const char *ref
     } else if (asked.text) {
         mr_json_text(json, "text", asked.text);
     }
+    if (asked.found.count)
+        mr_complaints_put(json, &asked.found);
+    mr_diagnostics_fini(&asked.found);
     mr_sample_fini(&asked.sample);
     free(asked.text);
     free(asked.options);

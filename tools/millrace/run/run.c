@@ -1,4 +1,5 @@
 /* millrace run: runs one pipeline to its end. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -389,6 +390,17 @@ static void close_observers(audience *to, int code) {
     mr_summary_destroy(&to->shown);
 }
 
+static atomic_bool under_way;
+
+/* Otherwise a plugin or library that calls exit would end the run with its exit code, such as 0, and without a word. */
+static void refuse_exit(void) {
+    if (!atomic_load(&under_way))
+        return;
+    mr_log(MR_LOG_ERROR, "a stage or library has called exit: the run ends at once, and frames in flight are lost");
+    mr_control_unlink();
+    _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+}
+
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
     int status = mr_plan_refuse_external(plan);
     if (!status)
@@ -398,11 +410,13 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report};
     if (!status)
         status = open_observers(&to);
+    atomic_store(&under_way, atexit(refuse_exit) == 0);
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (!status)
         status = mr_otlp_start(to.otlp);
     if (status) {
+        atomic_store(&under_way, false);
         close_observers(&to, mr_status_exit_code(status));
         mr_run_audit_end(NULL, status);
         mr_node_log_failed();
@@ -417,6 +431,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
         mr_node_log_failed();
         mr_command_failed(status);
     }
+    atomic_store(&under_way, false);
     show(&to, true);
     int failed = report(pipeline, from, &status);
     if (to.stuck) {

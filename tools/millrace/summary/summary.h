@@ -23,9 +23,9 @@ uint64_t mr_lines_frames(const mr_ledger_line *lines, size_t count, mr_outcome o
 void mr_source_print(const mr_source_summary *source, FILE *stream);
 /* Prints a line: the number of labelled frames that are right, and right within the `longest` best. */
 void mr_accuracy_print(const mr_source_summary *source, FILE *stream);
-/* Prints state, times and counts of a source that connects to a camera or server. */
 /* Prints the state of a sink's service; nothing if it has none. */
 void mr_service_print(const mr_stage_summary *stage, FILE *stream);
+/* Prints state, times and counts of a source that connects to a camera or server. */
 void mr_connection_print(const mr_source_report *report, FILE *stream);
 
 /* Summaries that are printed in one table. */
