@@ -28,11 +28,16 @@ int mr_key_file_open(const char *path, const char *maker, FILE **file) {
     return mr_fail(MR_ERROR_DATA, "the key %s is not a regular file", path);
 }
 
+/* The rule of libpq: root's file may be read by the group that root gave it to. */
+static bool is_secret(const struct stat *found) {
+    return !(found->st_mode & (found->st_uid == 0 ? 037 : 077));
+}
+
 int mr_secret_file_check(int fd, const char *path, const char *what) {
     struct stat found;
     if (fstat(fd, &found))
         return mr_file_fail("look at", path);
-    if (found.st_mode & 077)
+    if (!is_secret(&found))
         return mr_fail(MR_ERROR_PERMISSION, "%s holds %s, but others may read or change it (mode %03o): restrict it "
                                             "(chmod 600)", path, what, (unsigned)(found.st_mode & 0777));
     return MR_OK;

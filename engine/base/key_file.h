@@ -11,7 +11,8 @@ int mr_key_file_open(const char *path, const char *maker, FILE **file);
 /* MR_ERROR_PERMISSION if anybody but the owner can read or change it: it is not secret. */
 int mr_key_file_check_private(FILE *file, const char *path);
 /* The one rule for files of secrets: keys, tokens, passwords. MR_ERROR_PERMISSION if others than the owner may read or
- * change it; `what` it holds: "a password". */
+ * change it; `what` it holds: "a password". A group may read root's file: in a container of an ordinary user,
+ * Kubernetes gives secrets to root and the user's group. */
 int mr_secret_file_check(int fd, const char *path, const char *what);
 /* The first line of such a file, of less than `room` bytes. Errors: also MR_ERROR_DATA if it is empty or longer. */
 int mr_secret_file_read(const char *path, const char *what, char *text, size_t room);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/pipeline/pipeline.h"
+#include "tests/flow/cascade_stages.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/quiet.h"
@@ -74,18 +75,12 @@ static int pose_process(mr_stage *self, mr_io *io) {
     return status ? status : mr_io_emit(io, 0, frame);
 }
 
-static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
-static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_option some_options[] = {
     {.name = "every", .kind = MR_OPTION_INT, .offset = offsetof(third_options, every), .fallback = "3", .min = 1,
      .max = 100, .help = "which objects"},
     MR_OPTIONS_END};
-static const mr_stage_type split = {.name = "split", .summary = "splits", .inputs = in, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT,
-                                    .process = split_process};
-static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
-                                    .process = unite_process};
+static const mr_stage_type split = CASCADE_SPLIT(split_process);
+static const mr_stage_type unite = CASCADE_UNITE(unite_process);
 static const mr_stage_type absorbing = {.name = "absorbing", .summary = "absorbs", .inputs = in, .outputs = out,
                                         .options = some_options, .options_bytes = sizeof(third_options),
                                         .process = some_process};

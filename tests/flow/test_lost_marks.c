@@ -7,6 +7,7 @@
 #include "engine/data/gap.h"
 #include "engine/flow/instance/entry.h"
 #include "engine/flow/instance/hooks.h"
+#include "tests/flow/cascade_stages.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/quiet.h"
 #include "tests/support/suite.h"
@@ -81,19 +82,13 @@ static int unite_process(mr_stage *self, mr_io *io) {
     return mr_io_forward(io, 0);
 }
 
-static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
-static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_stage_hooks hooks = {.mark = watch_mark};
 static const mr_stage_type mark = {.name = "mark", .summary = "marks", .inputs = in, .outputs = out,
                                    .entry = MR_ENTRY_PER_SOURCE, .process = mark_process};
 static const mr_stage_type watch = {.name = "watch", .summary = "watches", .inputs = in, .outputs = out,
                                     .hooks = &hooks, .entry = MR_ENTRY_SHARED, .process = watch_process};
-static const mr_stage_type split = {.name = "split", .summary = "splits", .inputs = in, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT,
-                                    .process = split_process};
-static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
-                                    .process = unite_process};
+static const mr_stage_type split = CASCADE_SPLIT(split_process);
+static const mr_stage_type unite = CASCADE_UNITE(unite_process);
 static const mr_stage_type *const types[] = {&mark, &watch, &split, &unite, NULL};
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */

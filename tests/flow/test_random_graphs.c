@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/flow/cascade_stages.h"
 #include "tests/support/flow_run.h"
 #include "tests/support/flow_stages.h"
 #include "tests/support/quiet.h"
@@ -68,17 +69,11 @@ static int unite_process(mr_stage *self, mr_io *io) {
     return mr_io_input(io)->identity.sub ? MR_DONE : mr_io_forward(io, 0);
 }
 
-static const mr_port in[] = {{.name = "in"}, {0}}, out[] = {{.name = "out"}, {0}};
-static const mr_port both[] = {{.name = "frames"}, {.name = "objects"}, {0}};
 static const mr_stage_type tally_type = {.name = "tally", .summary = "counts", .inputs = in, .options = tally_table,
                                          .options_bytes = sizeof(tally_options), .entry = MR_ENTRY_SHARED,
                                          .process = tally_process};
-static const mr_stage_type split = {.name = "split", .summary = "splits", .inputs = in, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT,
-                                    .process = split_process};
-static const mr_stage_type unite = {.name = "unite", .summary = "unites", .inputs = both, .outputs = out,
-                                    .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_GATHER,
-                                    .process = unite_process};
+static const mr_stage_type split = CASCADE_SPLIT(split_process);
+static const mr_stage_type unite = CASCADE_UNITE(unite_process);
 static const mr_stage_type *const own_types[] = {&tally_type, &split, &unite, NULL};
 
 /* ---- drawing: forks, joins, merges, batches, cascades, several devices, and queues of the smallest sizes --------- */

@@ -10,7 +10,7 @@ import unittest
 
 import yaml
 
-from harness import MILLRACE, MODELS, VERSION, Case, call, need_models, pipeline
+from harness import MILLRACE, MODELS, ROOT, VERSION, Case, call, need_models, pipeline
 
 try:
     import kubernetes_validate
@@ -80,6 +80,9 @@ class Deploy(Case):
         camera = items[2]["spec"]["template"]["spec"]
         self.assertEqual(camera["containers"][0]["args"][-2:], ["--resume", "/var/lib/millrace/checkpoint"])
         self.assertIn({"name": "state", "emptyDir": {}}, camera["volumes"])
+        # Secrets and volumes are root's; the user of the image reads and writes them by its group.
+        (group,) = re.findall(r"^echo 'millrace:x:(\d+):' >>etc/group$", (ROOT / "tools/image").read_text(), re.M)
+        self.assertEqual(camera["securityContext"], {"fsGroup": int(group), "fsGroupChangePolicy": "OnRootMismatch"})
         self.assertEqual(container["image"], "registry.example/millrace:1")
         environment = {one["name"]: one["value"] for one in container["env"]}
         self.assertEqual(environment["MILLRACE_NODE"], "worker")

@@ -159,8 +159,8 @@ class Signed(Case):
             refused(self.folder / name, "is not a private key for signatures (Ed25519), as `millrace keygen --sign` "
                                         "makes it", 65)
         refused(self.folder / "none.key", "`millrace keygen --sign` makes one", 66)
-        self.private.chmod(0o640)
-        refused(self.private, "others may read or change it (mode 640)", 77)
+        self.private.chmod(0o644)
+        refused(self.private, "others may read or change it (mode 644)", 77)
         self.private.chmod(0o600)
         self.train("--sign", self.private)
         self.assertIn("is not a public key for signatures", self.run_head(code=65, key=self.private).stderr)

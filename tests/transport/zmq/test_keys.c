@@ -1,5 +1,6 @@
 /* Keys in files, key lists, and sockets that know their peers by keys. */
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -82,12 +84,16 @@ TEST_WITH(names_are_those_of_files, make_temporary_folder, remove_temporary_fold
     }
 }
 
+enum { STRANGER = 65532 }; /* a user and a group */
+
 TEST_WITH(secrets_that_others_may_read_are_none, make_temporary_folder, remove_temporary_folder) {
     mr_key_pair pair;
     static const mode_t modes[] = {0640, 0604, 0660, 0602, 0610};
     assert_int_equal(mr_key_pair_generate(&pair), MR_OK);
     assert_int_equal(mr_key_pair_write(&pair, temporary_folder, "a"), MR_OK);
     snprintf(path, sizeof path, "%s/a.key", temporary_folder);
+    if (geteuid() == 0)
+        assert_int_equal(chown(path, STRANGER, STRANGER), 0);
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         chmod(path, modes[i]);
         assert_int_equal(mr_key_pair_read(&pair, path), MR_ERROR_PERMISSION);
@@ -95,6 +101,30 @@ TEST_WITH(secrets_that_others_may_read_are_none, make_temporary_folder, remove_t
     }
     assert_int_equal(mr_key_pair_read(&pair, "/nonexistent/a.key"), MR_ERROR_NO_INPUT);
     assert_non_null(strstr(mr_message(), "millrace keygen"));
+}
+
+/* As Kubernetes mounts a secret for a container whose user is not root: root's file, which a group may read. */
+TEST_WITH(the_group_of_roots_secret_may_read_it, make_temporary_folder, remove_temporary_folder) {
+    static const mode_t modes[] = {0640, 0440, 0604, 0660, 0602, 0610, 0444};
+    mr_key_pair pair;
+    int status = 0;
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(mr_key_pair_generate(&pair), MR_OK);
+    assert_int_equal(mr_key_pair_write(&pair, temporary_folder, "a"), MR_OK);
+    snprintf(path, sizeof path, "%s/a.key", temporary_folder);
+    assert_int_equal(chmod(temporary_folder, 0755), 0);
+    assert_int_equal(chown(path, 0, STRANGER), 0);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        chmod(path, modes[i]);
+        assert_int_equal(mr_key_pair_read(&pair, path), i < 2 ? MR_OK : MR_ERROR_PERMISSION);
+    }
+    chmod(path, 0440);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(setgroups(0, NULL) || setgid(STRANGER) || setuid(STRANGER) || mr_key_pair_read(&pair, path));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 TEST_WITH(what_is_no_pair_is_none, make_temporary_folder, remove_temporary_folder) {

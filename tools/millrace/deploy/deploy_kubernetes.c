@@ -16,7 +16,8 @@
 #define STATE "/var/lib/millrace"
 
 /* How many times a node may be restarted, all processes together, before Kubernetes gives up. */
-enum { RESTARTS = 1000, GRACE_S = 30 };
+/* The group of the image's user (tools/image), which may read keys and write to volumes. */
+enum { RESTARTS = 1000, GRACE_S = 30, GROUP = 65532 };
 
 /* The deployment, and the names in the manifests: jobs and services, all processes, and the secret. */
 typedef struct manifests {
@@ -237,8 +238,9 @@ static int put_job(manifests *m, int n) {
     put_head(m, "batch/v1", "Job", m->name[n]);
     put(m->to, "   'spec': {'completionMode': 'Indexed', 'completions': %d, 'parallelism': %d, 'backoffLimit': %d,\n"
                "    'template': {'metadata': {'labels': {'millrace/node': %q, 'millrace/run': %q}}, 'spec': {\n"
-               "      'subdomain': %q, 'restartPolicy': 'OnFailure', 'terminationGracePeriodSeconds': %d,\n",
-        node->replicas, node->replicas, RESTARTS, m->name[n], m->of->run, m->name[n], GRACE_S);
+               "      'subdomain': %q, 'restartPolicy': 'OnFailure', 'terminationGracePeriodSeconds': %d,\n"
+               "      'securityContext': {'fsGroup': %d, 'fsGroupChangePolicy': 'OnRootMismatch'},\n",
+        node->replicas, node->replicas, RESTARTS, m->name[n], m->of->run, m->name[n], GRACE_S, GROUP);
     int status = put_command(m, n);
     put(m->to, "       'env': [");
     if (m->of->plan->node_count)
