@@ -104,7 +104,7 @@ class Cameras(Live):
     def test_passwords(self):
         """The right password is accepted; a wrong one, or a missing path, is not tried over and over."""
         _, at = streams.rtsp(self, f"/a={streams.pattern()}", options=("--user", "me:se/cr@t"))
-        slow = "reconnect: {first: 50ms, most: 30s}"
+        slow = "reconnect: {first: 50ms, most: 600s}"
         child = self.begin({"right": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/a', {SOON}",
                             "wrong": f"uri: 'rtsp://me:other@127.0.0.1:{at}/a', {slow}",
                             "none": f"uri: 'rtsp://me:se%2Fcr%40t@127.0.0.1:{at}/nowhere', {slow}"}, "--log", "debug")

@@ -289,7 +289,7 @@ class Web(Live):
         """401, 404: retried no more often than the longest interval; 503: soon. None may stop the others."""
         self.make_clip("clip.mp4", "-movflags", "+faststart")
         url, asked = streams.web(self, self.folder)
-        often = "reconnect: {first: 50ms, most: 30s}"
+        often = "reconnect: {first: 50ms, most: 600s}"
         child = self.begin({"file": f"uri: '{url}/clip.mp4'", "secret": f"uri: '{url}/status/401', {often}",
                             "none": f"uri: '{url}/status/404', {often}",
                             "busy": f"uri: '{url}/status/503', {often}"})

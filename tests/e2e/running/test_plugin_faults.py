@@ -47,7 +47,7 @@ class Faults(Case):
                 self.assertIn(says, run.err)
 
     def test_an_exit_is_no_end_of_the_run(self):
-        done = call([MILLRACE, "run", self.write(self.faulty("exit"))], cwd=self.folder)
+        done = call([MILLRACE, "run", self.write(self.faulty("exit")), "--workers", "8"], cwd=self.folder)
         self.assertEqual(done.returncode, 70, done.stderr)
         self.assertIn("a stage or library has called exit: the run ends at once", done.stderr)
 

@@ -394,11 +394,24 @@ static atomic_bool under_way;
 
 /* Otherwise a plugin or library that calls exit would end the run with its exit code, such as 0, and without a word. */
 static void refuse_exit(void) {
+    static atomic_flag called = ATOMIC_FLAG_INIT;
     if (!atomic_load(&under_way))
         return;
+    while (atomic_flag_test_and_set(&called))
+        pause(); /* the first one ends the process */
     mr_log(MR_LOG_ERROR, "a stage or library has called exit: the run ends at once, and frames in flight are lost");
     mr_control_unlink();
     _exit(mr_status_exit_code(MR_ERROR_INTERNAL));
+}
+
+/* Each thread that calls exit takes one of the registered functions, and must find one: it would end the process while
+ * another one is in it. */
+static bool watch_exits(void) {
+    enum { AT_ONCE = 64 };
+    int failed = 0;
+    for (int i = 0; i < AT_ONCE && !failed; i++)
+        failed = atexit(refuse_exit);
+    return !failed;
 }
 
 int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view *plan) {
@@ -410,7 +423,7 @@ int mr_run_here(const arguments *from, mr_pipeline *pipeline, const mr_plan_view
     audience to = {.pipeline = pipeline, .plan = plan, .report = &from->report};
     if (!status)
         status = open_observers(&to);
-    atomic_store(&under_way, atexit(refuse_exit) == 0);
+    atomic_store(&under_way, watch_exits());
     if (!status)
         status = mr_pipeline_start(pipeline);
     if (!status)
