@@ -255,13 +255,16 @@ class Health(Http):
         self.assertEqual(child.wait(TIMEOUT), 0, self.log.read_text())
 
     def test_a_run_that_was_asked_to_end_waits_within_its_grace_time(self):
+        runs = []
         for text in (OPEN, NODES):
-            child = self.start(text + "http: {linger: 1h}\n", "--grace", "4s")
+            runs.append((self.start(text + "http: {linger: 1h}\n", "--grace", "16s"), self.log))
             self.get("/metrics")
+        for child, _ in runs:
             child.terminate()
+        for child, log in runs:
             child.communicate(timeout=TIMEOUT)
-            self.assertEqual(child.returncode, 0, self.log.read_text())
-            self.assertNotIn("are lost", self.log.read_text())
+            self.assertEqual(child.returncode, 0, log.read_text())
+            self.assertNotIn("are lost", log.read_text())
 
     def test_a_run_that_has_ended_refuses_changes(self):
         child = self.start(OPEN, "--control", "off")
@@ -295,6 +298,9 @@ class Health(Http):
             time.sleep(0.2)
         return seen
 
+    def untaken(self):
+        return next(row["untaken"] for row in self.get("/api/v1/stages").json if row["id"] == "out")
+
     def test_a_run_that_waits_for_a_program_is_alive(self):
         """One that has not come, and one that takes no more, even if the source gives no more."""
         for reader in (False, True):
@@ -310,10 +316,10 @@ class Health(Http):
                     puller.rcvhwm = 1
                     puller.connect(endpoint)
                     self.wait_until(lambda: self.get("/api/v1/status").json["ledger"]["delivered"], self.log, child)
+                self.wait_until(self.untaken, self.log, child)
                 ledger = self.stays_alive(child)
-                stages = {row["id"]: row for row in self.get("/api/v1/stages").json}
-                self.assertGreater(stages["out"]["untaken"], 0)
-                self.assertLessEqual(stages["out"]["untaken"], ledger["in_flight"])
+                self.assertGreater(self.untaken(), 0)
+                self.assertLessEqual(self.untaken(), ledger["in_flight"])
                 self.assertEqual(bool(ledger["delivered"]), reader)
             child.kill()
             child.wait()
