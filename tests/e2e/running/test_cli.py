@@ -2,13 +2,12 @@
 signals."""
 import json
 import os
-import pathlib
 import pty
 import re
 import select
 import subprocess
 
-from harness import MILLRACE, ROOT, SAMPLES, TIMEOUT, Case, call, pipeline, start
+from harness import MILLRACE, ROOT, TIMEOUT, Case, call, pipeline, start
 
 AT_ONCE = 4
 
@@ -211,46 +210,6 @@ class Words(Case):
                 done = subprocess.run([MILLRACE, *words], stdout=full, stderr=subprocess.PIPE, text=True)
                 self.assertEqual(done.returncode, 74, words)
                 self.assertIn("No space left on device", done.stderr)
-
-
-class Libraries(Case):
-    """Libraries with many dependencies are loaded when they are needed: that took most of the time of a start."""
-
-    def setUp(self):
-        super().setUp()
-        linked = call(["ldd", MILLRACE]).stdout
-        if re.search("lib[at]san", linked):
-            self.skipTest("a sanitizer has all libraries loaded at the start")
-        self.assertFalse(re.search("lib(av|pq|curl)", linked))
-
-    def loaded(self, *words, code=0):
-        told = self.folder / "told"
-        self.millrace(*words, code=code, environment={"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(told)})
-        (path,) = self.folder.glob("told.*")
-        text = path.read_text()
-        path.unlink()
-        return {name for name in ("avformat", "avcodec", "curl", "pq") if f"/lib{name}" in text}
-
-    def test_those_for_media(self):
-        self.assertEqual(self.loaded("--help"), set())
-        self.assertEqual(self.loaded("ctl", "status", "--control", self.folder / "none", code=66), set())
-        for verb in ("check", "plan", "run"):
-            self.assertEqual(self.loaded(verb, self.write(SHORT)), set(), verb)
-        clip = self.write(pipeline(dict(video=f"uri: {SAMPLES}/cockatoo.mp4, every: 100"), decode="",
-                                   results="type: jsonl"))
-        self.assertEqual(self.loaded("run", clip), {"avformat", "avcodec"})
-
-    def test_one_that_is_missing(self):
-        """The message names it. What needs none of them works."""
-        (version,) = re.findall(rb"libavformat\.so\.\d+", pathlib.Path(MILLRACE).read_bytes())
-        (self.folder / version.decode()).touch()
-        without = {"LD_LIBRARY_PATH": str(self.folder)}
-        self.millrace("check", self.write(SHORT), environment=without)
-        clip = self.write(pipeline(dict(video=f"uri: {SAMPLES}/cockatoo.mp4"), decode="", results="type: jsonl"))
-        done = self.millrace("run", clip, code=69, environment=without)
-        self.assertRegex(done.stderr, r"\Amillrace: error: .*libavformat\.so\.\d+: file too short; install the "
-                                      r"library with which millrace was built\n\Z")
-        self.assertEqual(done.stdout, "")
 
 
 class Check(Case):
