@@ -222,15 +222,30 @@ static bool has_character(mr_font *font, candidate *one, uint32_t code) {
     return face_of(font, one) && FT_Get_Char_Index(one->face, code);
 }
 
-/* Marks that join or vary the character before them. */
+/* Marks on the character before them. */
 static bool belongs_to_last(uint32_t code) {
-    return code == 0x200c || code == 0x200d || (code >= 0xfe00 && code <= 0xfe0f) || (code >= 0x300 && code <= 0x36f);
+    return code >= 0x300 && code <= 0x36f;
+}
+
+/* Characters that HarfBuzz draws as nothing, whether the font has them or not: Unicode's Default_Ignorable_Code_Point,
+ * without the fillers of Hangul. */
+static bool is_ignored(uint32_t code) {
+    static const uint32_t ranges[][2] = {
+        {0xad, 0xad}, {0x34f, 0x34f}, {0x61c, 0x61c}, {0x17b4, 0x17b5}, {0x180b, 0x180e}, {0x200b, 0x200f},
+        {0x202a, 0x202e}, {0x2060, 0x206f}, {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff0, 0xfff8}, {0x1d173, 0x1d17a},
+        {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
 }
 
 /* The font for a character: the first in the list that has it. If that is not the list's first font, the last
  * character's font is preferred. NULL: no font has it. */
 static candidate *find_font(mr_font *font, uint32_t code, candidate *last) {
     candidate *first = &font->candidates[0];
+    if (is_ignored(code))
+        return last;
     if ((last != first && belongs_to_last(code)) || has_character(font, first, code))
         return belongs_to_last(code) ? last : first;
     if (has_character(font, last, code))

@@ -85,7 +85,8 @@ int mr_video_container(const mr_video_options *given, mr_container *container, c
 int mr_video_check_sources(mr_negotiation *negotiation, const char *name) {
     if (strstr(name, "{source}") || negotiation->sources < 2)
         return MR_OK;
-    return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}", negotiation->sources);
+    return mr_refuse(negotiation, "name", "%d sources come here, so the name needs {source}, as in \"{source}.mp4\"",
+                     negotiation->sources);
 }
 
 static int check_name(mr_negotiation *negotiation) {

@@ -479,6 +479,11 @@ class Cascades(CascadeCase):
             self.assertEqual({row["group"] for row in rows}, {str(path) for path in (folder / "images").iterdir()})
             for name, (pixels, _) in want.items():
                 self.assertTrue(np.array_equal(np.array(Image.open(made / name)), pixels), (data, name))
+        # The head fits the pipeline with its detector, and is measured without one.
+        judged = json.loads(self.millrace("evaluate", path, "--data", made / "objects.jsonl", "--json").stdout)
+        self.assertEqual(judged["rows"], len(want))
+        self.assertNotIn("forced", judged)
+        self.millrace("evaluate", path, "--data", folder, code=64, says="is in YOLO's layout, which only `train` takes")
         self.millrace("train", path, "--data", folder, "--output", head, "--pictures", folder, code=64,
                       says="--pictures is for COCO's annotations")
         command = [MILLRACE, "train", path, "--data", folder, "--output", head, "--cache", cache]
@@ -499,6 +504,13 @@ class Cascades(CascadeCase):
             (folder / "labels" / "00.txt").write_text(text)
             done = self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65)
             self.assertIn(words, done.stderr)
+        shutil.rmtree(folder / "labels")
+        for name, words in (("labels", "no picture in images has a text with the same name and an object in labels, "
+                                       f"such as {folder}/labels/00.txt"), ("images", "there are no pictures in")):
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (folder / name).mkdir()
+            (folder / "labels").mkdir(exist_ok=True)
+            self.millrace("train", path, "--data", folder, "--output", head, "--cache", cache, code=65, says=words)
 
     def test_training_from_outlines_in_folders(self):
         """YOLO's texts as for segmentation, in the folders train and val; without classes.txt classes have numbers."""

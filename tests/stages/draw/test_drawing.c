@@ -388,6 +388,24 @@ SCENE_TEST(texts_of_all_kinds_are_laid_out) {
     assert_int_equal(mr_font_line(font, text, &line), MR_OK);
 }
 
+/* A character that nobody sees needs no font. */
+SCENE_TEST(invisible_characters_are_not_missing) {
+    mr_text_line line;
+    assert_int_equal(mr_font_open(&s->drawing.font, "Sans"), MR_OK);
+    assert_int_equal(mr_font_resize(s->drawing.font, 12, INT32_MAX), MR_OK);
+    assert_int_equal(mr_font_line(s->drawing.font, "ab", &line), MR_OK);
+    const int32_t width = line.width;
+    for (const char *const *one = (const char *const[]){
+             "a\xc2\xad" "b", "a\xe1\xa0\x8e" "b", "a\xe2\x81\xa6" "b\xe2\x81\xa9", "a\xe2\x81\xaf" "b",
+             "\xef\xbb\xbf" "ab", "a\xef\xb8\x8f" "b", "a\xf3\xa0\x81\xbf" "b", NULL}; *one; one++) {
+        assert_int_equal(mr_font_line(s->drawing.font, *one, &line), MR_OK);
+        assert_int_equal(line.missing, 0);
+        assert_int_equal(line.width, width);
+    }
+    assert_int_equal(mr_font_line(s->drawing.font, "a\xef\xbf\xbf", &line), MR_OK);
+    assert_int_equal(line.missing, 0xffff);
+}
+
 /* A text that is larger than the picture takes no more memory and time than the part of it that is seen, which is the
  * same as in a larger picture. */
 SCENE_TEST(large_texts_are_cut_at_the_picture) {

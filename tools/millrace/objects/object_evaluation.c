@@ -496,7 +496,8 @@ static int judge(evaluation *e) {
         return MR_ERROR_MEMORY;
     if (e->unknown && !e->count)
         return mr_fail(MR_ERROR_DATA, "%s: none of the objects that %s gives has a class of the data, such as \"%s\": "
-                       "give it labels with these names", e->params->data, e->stage->id, e->coco.classes[0]);
+                       "give it labels with these names. Classes of classify are measured on pictures of the objects, "
+                       "a folder for each class", e->params->data, e->stage->id, e->coco.classes[0]);
     if (e->tracks)
         return judge_tracks(e);
     int status = mr_object_figures_make(e->coco.objects, e->coco.object_count, e->found, e->count, classes, &all,

@@ -238,7 +238,11 @@ int mr_yolo_read(mr_coco *to, const char *folder) {
     int status = read_pictures(to, folder);
     if (!status)
         status = name_classes(to, folder);
+    if (!status && !to->picture_count)
+        return mr_fail(MR_ERROR_DATA, "there are no pictures in %s/images", folder);
     if (!status && !to->object_count)
-        return mr_fail(MR_ERROR_DATA, "%s: no text in its folder labels has an object", folder);
+        return mr_fail(MR_ERROR_DATA,
+                       "%s: no picture in images has a text with the same name and an object in labels, such as %s",
+                       folder, text_at(to, folder, to->pictures[0] + strlen(folder) + strlen("/images/")));
     return status == MR_ERROR_MEMORY ? mr_fail(status, "no memory for the objects of %s", folder) : status;
 }

@@ -3,6 +3,7 @@
 
 #include "tools/millrace/cli/verbs.h"
 #include "tools/millrace/objects/coco.h"
+#include "tools/millrace/objects/cutouts.h"
 #include "tools/millrace/objects/object_evaluation.h"
 #include "tools/millrace/train/evaluation.h"
 #include "tools/millrace/train/stop.h"
@@ -97,6 +98,11 @@ static int run_verb(int argc, char **argv) {
                    (given.params.pipeline = mr_usage_pipeline(&usage, argc, argv, &code)) != NULL;
     if (goes_on && !given.params.data) {
         code = mr_usage_error(&usage, "name the pictures: --data FOLDER, or a list");
+        goes_on = false;
+    }
+    if (goes_on && !has_objects(&given) && mr_has_labelled_objects(given.params.data)) {
+        code = mr_usage_error(&usage, "%s is in YOLO's layout, which only `train` takes; for objects, name COCO's "
+                              "annotations (*.json)", given.params.data);
         goes_on = false;
     }
     const char *wrong = goes_on ? mr_coco_refuse_folder(given.params.data, given.params.pictures) : NULL;

@@ -455,7 +455,17 @@ static int quote_into(const char *path, char *text, size_t room) {
     return give_text(json, path, text, room);
 }
 
-/* Asks for all classes with any score, per frame, and adds a callback after classify. */
+/* The data are pictures of objects, as a stage of the pipeline cuts them out. */
+static bool takes_objects(const mr_extraction *extraction) {
+    const mr_plan_view *plan = extraction->plan;
+    for (size_t v = plan->source_count; v < plan->stage_count; v++)
+        if (plan->stages[v].role == MR_VIEW_STAGE && plan->stages[v].type->cascade == MR_CASCADE_SPLIT)
+            return true;
+    return false;
+}
+
+/* Asks for all classes with any score, per frame, and adds a callback after classify. The head fits the pipeline as it
+ * is written, which has been planned; without the stage that cuts objects out it would not. */
 static int set_classes(mr_settings *to, const mr_extraction *extraction) {
     const char *id = extraction->classify->id;
     char text[256];
@@ -465,6 +475,8 @@ static int set_classes(mr_settings *to, const mr_extraction *extraction) {
         status = mr_settings_set(to, "-1e30", "stages.", id, ".threshold");
     if (!status)
         status = mr_settings_set(to, "1", "stages.", id, ".window");
+    if (!status && takes_objects(extraction) && (extraction->head || mr_extraction_own_head(extraction)))
+        status = mr_settings_set(to, "true", "stages.", id, ".force");
     return status ? status : mr_settings_set(to, text, "stages.", callback_id, "");
 }
 
@@ -583,7 +595,7 @@ static bool is_spread(const mr_extraction *extraction) {
 int mr_extraction_settings(mr_settings *to, const mr_extraction *extraction) {
     const mr_plan_view *plan = extraction->plan;
     char list[MR_TEMP_FOLDER_PATH + 32], source[2 * MR_TEMP_FOLDER_PATH + 128];
-    const size_t most = plan->stage_count + mr_extraction_most_settings(extraction) + 10;
+    const size_t most = 2 * plan->stage_count + mr_extraction_most_settings(extraction) + 11;
     int status = mr_settings_init(to, extraction->overrides, most);
     mr_extraction_list(extraction, list, sizeof list);
     if (!status)
@@ -660,10 +672,21 @@ static int await_end(mr_extraction *extraction) {
     return status;
 }
 
+/* Why a head was taken that does not fit; NULL: it fits the pipeline as it is written. */
+static const char *forced_reason(const mr_extraction *extraction, const mr_forced_summary *forced) {
+    const mr_view_stage *classify = extraction->classify;
+    if (strcmp(forced->stage, classify->id) != 0 || !takes_objects(extraction))
+        return forced->why;
+    return classify->remarks.forced ? classify->remarks.anywhere : NULL;
+}
+
 static int note_forced(mr_extraction *extraction, const mr_summary *summary) {
     for (size_t i = 0; i < summary->forced_count; i++) {
         static const char word[] = "forced: "; /* the report mentions it */
-        const char *before = extraction->forced ? extraction->forced : "", *why = summary->forced[i].why;
+        const char *before = extraction->forced ? extraction->forced : "";
+        const char *why = forced_reason(extraction, &summary->forced[i]);
+        if (!why)
+            continue;
         why += strncmp(why, word, sizeof word - 1) == 0 ? sizeof word - 1 : 0;
         char *more = mr_print_new("%s%s%s: %s", before, *before ? "; " : "", summary->forced[i].stage, why);
         if (!more)
