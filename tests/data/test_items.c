@@ -77,6 +77,7 @@ TEST(items_elsewhere_are_noticed) {
     one->items_bytes = 0; /* as in a result without any */
     assert_false(mr_result_items_fit(one));
     one->items_bytes = end;
+    mr_result_unref(&one);
 }
 
 TEST(items_move_with_their_result) {

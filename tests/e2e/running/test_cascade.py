@@ -314,9 +314,11 @@ class Cascades(CascadeCase):
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for rows, node in kills:
             self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
-            before = self.wait_until(lambda: children_of(child.pid).get(node))
-            os.kill(before, signal.SIGKILL)
             # On a busy machine the new process may have done all before it is seen here.
+            before = self.wait_until(lambda: child.poll() is not None or children_of(child.pid).get(node))
+            if child.poll() is not None:
+                break
+            os.kill(before, signal.SIGKILL)
             self.wait_until(lambda: child.poll() is not None or children_of(child.pid).get(node) not in (None, before))
         out, err = child.communicate(timeout=TIMEOUT)
         self.assertEqual(child.returncode, 0, err)
