@@ -194,6 +194,7 @@ static verdict advance(mr_instance *instance, mr_slot *slot, size_t turn, mr_ent
  *   an object of the frame             goes into a call, alone
  *   the mark, or anything of a later   the frame is complete and goes into a call
  *   frame, an end, or `away`
+ *   `renewed`                          another process makes the frame again, with all objects: absorbed
  *   an object of an earlier frame      has no frame: absorbed as "unmatched"
  *
  * So a frame never waits for an object that cannot come, and passes with those that came. A frame that was dropped on
@@ -325,6 +326,19 @@ static bool lacks_objects(const mr_instance *instance, size_t turn, const mr_ide
            mr_inlets_objects(&instance->inlets, turn, mark) < mr_identity_objects(mark);
 }
 
+/* The rest of the frame's objects was lost with the process that made them, and another one makes the frame again. */
+static bool is_made_again(const head *object) {
+    return object->is == ITEM && object->item.kind == MR_ITEM_GAP && mr_identity_is_renewed(&object->item.identity);
+}
+
+static verdict pass_former(mr_instance *instance, mr_slot *slot, uint32_t source) {
+    mr_item item;
+    mr_link_take(mr_inlets_link(&instance->inlets, FRAMES), source, &item);
+    mr_settle_frame(instance, slot, item.frame, MR_NOTE_ABSORBED, instance->self.id, MR_REASON_MADE_AGAIN);
+    mr_frame_unref(&item.frame);
+    return PASSED;
+}
+
 /* Advances one source by one item. */
 static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn, mr_entry_task *entry) {
     const uint32_t source = instance->vertex->sources[turn];
@@ -357,6 +371,8 @@ static verdict advance_objects(mr_instance *instance, mr_slot *slot, size_t turn
         return pass_unmatched(instance, source, OBJECTS);
     if (frame.item.kind != MR_ITEM_FRAME)
         return pass_gap(instance, slot, source, order == 0);
+    if (order > 0 && is_made_again(&object))
+        return pass_former(instance, slot, source);
     slot->lost = order > 0 || lacks_objects(instance, turn, &object.item.identity);
     return take(instance, slot, entry, FRAMES, &frame.item, NULL);
 }

@@ -15,8 +15,13 @@
 
 enum { FRAMES = 60, SOURCES = 2, SEEDS = 20 };
 
-/* Whether the marks say `renewed`, or else `lost`. */
-static bool renewed;
+/* Whether the marks say `renewed`, or else `lost`; whether there are some only after frames that are cut off. */
+static bool renewed, few;
+
+/* Of these frames an object comes, then a mark, and neither the others nor their end. */
+static bool is_cut_off(uint64_t seq) {
+    return seq % 5 == 3;
+}
 
 /* ---- stage types ------------------------------------------------------------------------------------------------- */
 
@@ -27,7 +32,7 @@ static mr_identity mark_before(const mr_identity *frame) {
 
 static int mark_process(mr_stage *self, mr_io *io) {
     const mr_identity *frame = &mr_io_input(io)->identity;
-    if (frame->seq) {
+    if (frame->seq && (!few || is_cut_off(frame->seq - 1))) {
         const mr_item mark = {.kind = MR_ITEM_GAP, .source = frame->source, .identity = mark_before(frame)};
         assert_int_equal(mr_slot_add_mark_outputs(io->slot, 1, &mark, self->id), MR_OK);
     }
@@ -71,6 +76,19 @@ static int split_process(mr_stage *self, mr_io *io) {
     return flow_split(io, objects_of(mr_io_input(io)->identity.seq));
 }
 
+static int cut_process(mr_stage *self, mr_io *io) {
+    const mr_frame *input = mr_io_input(io);
+    const mr_identity next_one = {.source = input->identity.source, .seq = input->identity.seq + 1};
+    const mr_item mark = {.kind = MR_ITEM_GAP, .source = next_one.source, .identity = mark_before(&next_one)};
+    mr_frame *object;
+    if (!is_cut_off(input->identity.seq))
+        return split_process(self, io);
+    assert_int_equal(mr_io_share(io, input, &object), MR_OK);
+    assert_int_equal(mr_io_set_object(io, object, 1), MR_OK);
+    assert_int_equal(mr_io_emit(io, 0, object), MR_OK);
+    return mr_slot_add_mark_outputs(io->slot, 1, &mark, self->id);
+}
+
 static int unite_process(mr_stage *self, mr_io *io) {
     const mr_identity *of = &mr_io_input(io)->identity;
     if (of->sub) {
@@ -88,8 +106,10 @@ static const mr_stage_type mark = {.name = "mark", .summary = "marks", .inputs =
 static const mr_stage_type watch = {.name = "watch", .summary = "watches", .inputs = in, .outputs = out,
                                     .hooks = &hooks, .entry = MR_ENTRY_SHARED, .process = watch_process};
 static const mr_stage_type split = CASCADE_SPLIT(split_process);
+static const mr_stage_type cut = {.name = "cut", .summary = "splits, and stops", .inputs = in, .outputs = out,
+                                  .entry = MR_ENTRY_PER_SOURCE, .cascade = MR_CASCADE_SPLIT, .process = cut_process};
 static const mr_stage_type unite = CASCADE_UNITE(unite_process);
-static const mr_stage_type *const types[] = {&mark, &watch, &split, &unite, NULL};
+static const mr_stage_type *const types[] = {&mark, &watch, &split, &cut, &unite, NULL};
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
@@ -127,6 +147,33 @@ TEST(a_join_lets_no_later_frame_pass_a_mark) {
 
 TEST(nor_does_a_gathering_stage) {
     run_all("  split: {input: left}\n  both: {type: unite, join: {frames: right, objects: split}}\n");
+}
+
+/* Another process makes it again, with all objects. `unite_process` would notice a frame without some. */
+static void run_cut_off(uint64_t seed, int workers) {
+    char text[512];
+    memset(found, 0, sizeof found);
+    snprintf(text, sizeof text, FLOW "sources: {a: {type: count, frames: %d}, b: {type: count, frames: %d}}\nstages:\n"
+             "  frames: {type: mark, input: sources.*}\n  objects: {type: cut, input: sources.*}\n"
+             "  both: {type: unite, join: {frames: frames, objects: objects}}\n  out: {type: collect, input: both}\n",
+             FRAMES, FRAMES);
+    mr_pipeline *pipeline = flow_open_with(types, text, seed, workers);
+    mr_summary *summary = flow_run(pipeline);
+    uint64_t cut_off = 0;
+    for (uint64_t seq = 0; seq < FRAMES; seq++)
+        cut_off += is_cut_off(seq);
+    assert_int_equal(summary->delivered, SOURCES * (FRAMES - cut_off));
+    assert_int_equal(summary->absorbed, SOURCES * cut_off);
+    flow_close(&pipeline, &summary);
+}
+
+TEST(a_frame_whose_objects_stop_at_a_new_process_goes_no_further) {
+    renewed = few = true;
+    for (uint64_t seed = 1; seed <= FLOW_SEEDS(SEEDS); seed++)
+        run_cut_off(seed, 1);
+    EACH_WORKER_COUNT(workers)
+        run_cut_off(0, workers);
+    few = false;
 }
 
 RUN_TESTS(be_quiet, NULL)
