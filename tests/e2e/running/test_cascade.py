@@ -386,9 +386,13 @@ class Cascades(CascadeCase):
                                   cuts=f"type: images, input: crop, path: '{cuts}', name: '{{seq}}-{{sub}}.png'"))
         output, checkpoint = self.folder / "results.jsonl", self.folder / "checkpoint"
         command = [MILLRACE, "run", path, "--resume", checkpoint, "--set", f"stages.rows.path={output}", "--json"]
+
+        def settled():
+            return checkpoint.exists() and json.loads(checkpoint.read_text())["sources"]["a"]["seq"] is not None
+
         for rows in (10, 30):
             child = self.spawn(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            self.wait_until(lambda: len(rows_in(output)) >= rows, running=child)
+            self.wait_until(lambda: len(rows_in(output)) >= rows and settled(), running=child)
             child.kill()
             child.wait()
         ledger = json.loads(self.checked(command).stdout)["ledger"]
