@@ -10,21 +10,27 @@
 #include "tests/support/flow_stages.h"
 #include "tests/support/suite.h"
 
+/* `node`: whose plan; NULL: that of all. */
+static mr_plan *load(const char *text, const char *node, mr_diagnostics *wrong) {
+    const mr_spec_params spec = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
+    const mr_plan_params params = {.node = node, .inserted = &mr_pipeline_types, .workers = 1, .cuts = true,
+                                   .runtime = "/run/test"};
+    mr_plan *plan = NULL;
+    const int status = mr_plan_load(&plan, &spec, &params, wrong);
+    if (status)
+        mr_diagnostics_print(wrong, stderr);
+    assert_int_equal(status, MR_OK);
+    return plan;
+}
+
 static mr_plan *plan_of_b(const char *stages, const char *on_b) {
     char text[1024];
     mr_diagnostics wrong = {0};
-    mr_plan *plan;
     snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {n: {type: count}, m: {type: count}}\nstages:\n"
              "  one: {type: pass, input: n}\n  two: {type: pass, input: n}\n%s  kept: {type: collect, input: both}\n"
              "nodes: {a: {stages: [one, two, kept]}, b: {stages: [%s]}}\n", stages, on_b);
-    const mr_spec_params spec = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
-    const mr_plan_params params = {.node = "b", .inserted = &mr_pipeline_types, .workers = 1, .cuts = true,
-                                   .runtime = "/run/test"};
-    const int status = mr_plan_load(&plan, &spec, &params, &wrong);
-    if (status)
-        mr_diagnostics_print(&wrong, stderr);
+    mr_plan *plan = load(text, "b", &wrong);
     mr_diagnostics_fini(&wrong);
-    assert_int_equal(status, MR_OK);
     return plan;
 }
 
@@ -65,16 +71,10 @@ TEST(frames_of_another_node) {
 static void expect_makers(const char *stages, const char *nodes, const char *makers) {
     char text[1024], found[64] = "";
     mr_diagnostics wrong = {0};
-    ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
     snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {n: {type: count}}\nstages:\n"
              "  one: {type: pass, input: n}\n%s  both: {type: meet, join: {x: one, y: last}}\n"
              "  kept: {type: collect, input: both}\nnodes: {%s}\n", stages, nodes);
-    const mr_spec_params spec = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
-    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 1, .cuts = true, .runtime = "/run/test"};
-    const int status = mr_plan_load(&plan, &spec, &params, &wrong);
-    if (status)
-        mr_diagnostics_print(&wrong, stderr);
-    assert_int_equal(status, MR_OK);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, NULL, &wrong);
     const bool warned = wrong.count > 0;
     mr_diagnostics_fini(&wrong);
     for (size_t i = 0; i < plan->cut_count; i++)
@@ -116,16 +116,10 @@ static void expect_again(const char *stages, const char *nodes, const char *agai
         [MR_AGAIN_TWICE_WAYS] = "ways", [MR_AGAIN_TWICE_SHARED] = "shared"};
     char text[1024], found[64] = "";
     mr_diagnostics wrong = {0};
-    ENDED_BY(mr_plan_destroy) mr_plan *plan = NULL;
     snprintf(text, sizeof text, "version: 1\npipeline: p\nsources: {n: {type: count}}\nstages:\n"
              "  one: {type: pass, input: n}\n  two: {type: pass, input: one}\n  both: {type: pass, input: two}\n%s"
              "nodes: {%s}\n", stages, nodes);
-    const mr_spec_params spec = {.types = flow_stage_types(), .path = "p.yaml", .text = text};
-    const mr_plan_params params = {.inserted = &mr_pipeline_types, .workers = 1, .cuts = true, .runtime = "/run/test"};
-    const int status = mr_plan_load(&plan, &spec, &params, &wrong);
-    if (status)
-        mr_diagnostics_print(&wrong, stderr);
-    assert_int_equal(status, MR_OK);
+    ENDED_BY(mr_plan_destroy) mr_plan *plan = load(text, NULL, &wrong);
     size_t twice = 0;
     for (size_t v = 0; v < plan->vertex_count; v++) {
         int maker;
