@@ -162,7 +162,8 @@ static inline size_t mr_items_bytes(size_t count, size_t item_bytes) {
  * result's items. Only before the result is immutable (see Threads), one thread at a time.
  * MR_ERROR_MEMORY: also beyond MR_MOST_ITEMS_BYTES; *to is then {0, 0}. */
 MR_API int mr_result_add_items(mr_result *result, const void *items, size_t count, size_t item_bytes, mr_items *to);
-/* The items; NULL if there are none. Not checked: `items` must come from mr_result_add_items for this result. */
+/* The items; NULL if there are none. Not checked here: `items` must come from mr_result_add_items for this result.
+ * mr_io_emit refuses results with others, unless a device's work is still to write them. */
 MR_API const void *mr_result_items(const mr_result *result, mr_items items);
 /* Replaces elements or array, `count` and items of `to` by copies of those of `from`. `data` of `to` must have room for
  * mr_result_bytes(from), or be the same. MR_ERROR_MEMORY. */
